@@ -44,8 +44,8 @@ class AsyncCalls {
 
     // Begins the first step. The call may be over, and gone, before this returns.
     virtual void Begin(grpc::CompletionQueue& queue, void* tag) = 0;
-    // The last step has ended. True: another one was begun. False: the call is over, and whoever
-    // made it has been told.
+    // The last step has ended. True: another one was begun. False: the call is over, and the caller
+    // has its answer.
     virtual bool Continue(bool ok, void* tag) = 0;
 
     Event step_, cancel_;
@@ -62,7 +62,7 @@ class AsyncCalls {
   void Start(std::shared_ptr<Call> call, absl::Duration cancel_after);
   void CancelOutstanding();
 
-  // With a loop, no thread of ours is started: whoever has it calls RunOne.
+  // With a loop, no thread of ours is started: its owner calls RunOne.
   void SetLoop(bool has_loop);
   // Waits for the end of a step, until the deadline (gRPC rounds it up to milliseconds; the past:
   // does not wait), and continues its call. False: none came.
@@ -77,8 +77,8 @@ class AsyncCalls {
   absl::Mutex mutex_;
   // Shared with those who cancel only.
   absl::flat_hash_map<Call*, std::shared_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
-  // Counts a call until whoever made it was told and its memory is freed, and an alarm until it has
-  // come.
+  // Counts a call until its caller has the answer and its memory is freed, and an alarm until it
+  // has come.
   int64_t num_outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::CompletionQueue queue_;
   std::atomic<bool> has_loop_{false};

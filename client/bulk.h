@@ -49,7 +49,7 @@ struct BulkAnswer {
   const v1::DecodeResponse& response;
 };
 
-// Puts the next source into its argument; false: there is none.
+// Puts the next source into its argument; false: no further source.
 using NextSource = absl::FunctionRef<bool(BulkSource&)>;
 // Gets every answer once, in the order of the sources.
 using AnswerSink = absl::FunctionRef<void(const BulkAnswer&)>;

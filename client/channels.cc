@@ -113,7 +113,7 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5'000);
   // Channels with equal arguments would share their connections.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // Nobody asks a client for its account of calls.
+  // No program reads a client's channelz data.
   arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
   if (!options.service_config.empty()) {
     // gRPC's own name for it: `perAttemptRecvTimeout` is read only with this.

@@ -68,7 +68,7 @@ struct Stubs {
 
 using DecodeCall = UnaryCall<v1::DecodeRequest, v1::DecodeResponse>;
 
-// Reads to the end, whatever comes, and tells of each message.
+// Reads to the end, whatever comes, and reports each message.
 class StreamCall final : public AsyncCalls::Call {
  public:
   v1::StreamDecodeRequest request;
@@ -326,7 +326,7 @@ absl::Status ResultStatus(const v1::AlignResult& result) {
 }
 
 bool FailsEveryCall(const absl::Status& status) {
-  // A server that is about to leave tells its sources so too.
+  // A server that is about to leave reports it for each source, too.
   if (!absl::IsUnavailable(status) && SourceErrorsOf(status).has_value()) {
     return false;
   }

@@ -42,7 +42,7 @@ struct ClientOptions {
   // Where the server listens: "host:port", "host" (port 8001), "[::1]:8001", "unix:/path" or any
   // other gRPC target such as "dns:///host:port". Calls are spread over all addresses of a name.
   std::string address = "localhost:8001";
-  // Channels, 1 to 64, each with connections of its own; calls take turns. One carries a few
+  // Channels, 1 to 64, each with separate connections; calls take turns. One carries a few
   // thousand calls a second; more of them also pass the server's limit of concurrent streams a
   // connection.
   int connections = 1;
@@ -62,13 +62,13 @@ struct ClientOptions {
   SecurityOptions security;
 };
 
-// What one call asks for beside its request.
+// The settings of one call besides its request.
 struct CallSettings {
   int priority = 0;  // 1 (first) to 3; 0: the server's default
   // Whose call it is, where the server believes its callers that (`trust_header` of its tenant
   // file); empty: who the credentials say.
   std::string tenant;
-  // The call is given up after this, as by somebody who has gone; unlike a deadline, it is not told
+  // The call is given up after this, as by a user who has gone; unlike a deadline, it is not sent
   // to the server beforehand.
   absl::Duration cancel_after = absl::InfiniteDuration();
 };
@@ -129,7 +129,7 @@ class Client {
   absl::Status StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
                             const StreamCallback& on_message);
 
-  // Recognises a source while it is sent. `next`, called on a thread of its own, may wait for the
+  // Recognises a source while it is sent. `next`, called on a separate thread, may wait for the
   // next piece and sets it, or returns false at the end of the source; the last message has the
   // summary. Cancelled if on_message ended the call; then `next` is not called again. The call
   // returns when `next` has.

@@ -27,7 +27,7 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 // calls succeed with an error in each result.
 std::optional<v1::SourceErrors> SourceErrorsOf(const absl::Status& status);
 
-// The error of each of so many sources of such a call, in their order; empty for any other status.
+// The error of each source of such a call, in their order; empty for any other status.
 // Where the server had no room for the error of a source, that of the call stands for it.
 std::vector<google::rpc::Status> ErrorsOfSources(const absl::Status& status, int num_sources);
 

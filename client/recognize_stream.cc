@@ -66,7 +66,7 @@ void RecognizeStream::OnReadDone(bool ok) {
   }
   absl::MutexLock lock(&mutex_);
   done_reading_ = true;
-  if (!writing_ && !done_writing_) {  // nobody will write any more
+  if (!writing_ && !done_writing_) {  // no further piece will be written
     done_writing_ = true;
     RemoveHold();
   }

@@ -1,4 +1,4 @@
-// RecognizeStream: a source that is recognised while it comes, without a thread of its own: for
+// RecognizeStream: a source that is recognised while it comes, without a separate thread: for
 // those who have many, or a loop. Client::Recognize is simpler where a thread may wait.
 #ifndef BEAMWRIGHT_CLIENT_RECOGNIZE_STREAM_H_
 #define BEAMWRIGHT_CLIENT_RECOGNIZE_STREAM_H_

@@ -31,7 +31,7 @@ struct TrialRequest {
   v1::DecodeOptions options;
 };
 
-// Numbers in [-1, 1), or integers 0 and 1, for what requests must bring beside the source.
+// Numbers in [-1, 1), or integers 0 and 1, for the inputs of requests besides the source.
 void AddRandomFurtherInputs(const DecodeModel::Parts& parts, int length, std::mt19937& random,
                             v1::Source& source) {
   for (const auto& [encoder, input] : parts.wanted_inputs()) {
@@ -102,7 +102,7 @@ v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::m
   return source;
 }
 
-// The answer's whole beam tells more than its best.
+// The answer's whole beam shows more than its best.
 void WidenList(const DecodeModel& model, v1::DecodeOptions& options) {
   const auto resolved = ResolveOptions(model, options);
   if (resolved.ok()) {

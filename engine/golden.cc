@@ -85,7 +85,7 @@ std::string Difference(const Golden& golden, const std::string& numerics) {
                : "";
   }
   const double margin = absl::StartsWith(numerics, "f32") ? kMargin : kReducedMargin;
-  // Without a second hypothesis the scores of the two answers have to tell.
+  // Without a second hypothesis the scores of the two answers decide.
   const double second =
       golden.expected.hypotheses_size() > 1 ? golden.expected.hypotheses(1).score() : got.score();
   if (!same_class && std::abs(want.score() - second) < margin) {

@@ -14,7 +14,7 @@ namespace beamwright::engine {
 // Decodes at most `max_requests` of the file's requests, spread over it, together, on one thread of
 // its own, and compares the best hypotheses. In the numerics class that a line records every token
 // and score must be equal; in another one the tokens, unless the line's own best two are nearer to
-// each other than rounding reaches. InvalidArgument for a line that is none; FailedPrecondition
+// each other than rounding reaches. InvalidArgument for a bad line; FailedPrecondition
 // naming the first line that is answered otherwise, and how many are.
 absl::Status ReplayGolden(const std::shared_ptr<const DecodeModel>& model,
                           const std::string& content, int max_requests);

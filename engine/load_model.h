@@ -24,8 +24,8 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> LoadModel(
 struct TryOptions {
   // Most requests of golden.jsonl that are replayed (golden.h); 0: none.
   int golden_requests = 100;
-  // Requests of warmup.jsonl are decoded, and made-up sources in batches of up to so many rows
-  // (warm_up.h); 0: neither.
+  // Requests of warmup.jsonl are decoded, and made-up sources in batches of up to this number of
+  // rows (warm_up.h); 0: neither.
   int warm_up_rows = 1;
 };
 

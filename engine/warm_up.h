@@ -21,9 +21,9 @@ struct WarmUpOptions {
 };
 
 // Decodes the requests of `content` (the bundle's warmup.jsonl, docs/bundle.md; empty: none) and
-// then made-up sources in batches, on one thread of its own. What a made-up source is answered does
+// then made-up sources in batches, on one separate thread. What a made-up source is answered does
 // not matter; a request of the bundle that fails does: FailedPrecondition naming its line, and
-// InvalidArgument for a line that is none.
+// InvalidArgument for a bad line.
 absl::Status WarmUp(const std::shared_ptr<const DecodeModel>& model, const std::string& content,
                     const WarmUpOptions& options);
 

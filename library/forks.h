@@ -1,6 +1,6 @@
 // Whether this process was forked from one that has loaded a model. The engine's threads do not
-// survive a fork, and locks that they held stay held in the child: whoever waited there for an
-// answer, or for such a lock, would wait for ever.
+// survive a fork, and locks that they held stay held in the child: a thread that waited there for
+// an answer, or for such a lock, would wait for ever.
 #ifndef BEAMWRIGHT_LIBRARY_FORKS_H_
 #define BEAMWRIGHT_LIBRARY_FORKS_H_
 

@@ -1,4 +1,4 @@
-// ProcessModel: a model with an engine of its own, and its calls as those of the server: the same
+// ProcessModel: a model with a separate engine, and its calls as those of the server: the same
 // messages in and out, the same errors, answers of the same bits. The C interface
 // (include/beamwright/beamwright.h) is a thin layer above it.
 #ifndef BEAMWRIGHT_LIBRARY_PROCESS_MODEL_H_
@@ -26,7 +26,7 @@ struct LoadOptions {
 class ProcessModel {
  public:
   // Loads the bundle at `path`, or the newest version of a model's folder, and tries it out as a
-  // server does. It runs on a thread of its own: the caller gets no team of
+  // server does. It runs on a separate thread: the caller gets no team of
   // threads and no OpenMP team, which a fork would leave behind or break.
   static absl::StatusOr<std::unique_ptr<ProcessModel>> Load(const std::string& path,
                                                             const LoadOptions& options);

@@ -7,7 +7,7 @@
 namespace beamwright::tools {
 
 // Returns the exit code: 0 done, 1 bad file or input (one line "beamwright-graph: ..." to
-// `errors`), 2 bad command line (likewise).
+// `errors`), 2 bad command line (also one line).
 int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::ostream& errors);
 
 }  // namespace beamwright::tools

@@ -11,7 +11,7 @@ inline constexpr int kExitFailed = 1;  // a source failed, or the server did
 inline constexpr int kExitUsage = 2;   // nonsense on the command line
 
 // Parses the arguments, runs the subcommand and returns the exit code. Of a command line with
-// faults, all are told at once. "help COMMAND" is "COMMAND --help".
+// faults, all are reported at once. "help COMMAND" is "COMMAND --help".
 int RunCli(int argc, const char* const* argv);
 
 }  // namespace beamwright::client

@@ -97,7 +97,7 @@ double BestRankScore(const v1::TraceStep& step) {
   return best;
 }
 
-// What counts in its rank beside log-probabilities; empty if nothing does.
+// The parts of its rank besides log-probabilities; empty without any.
 std::string OtherParts(const v1::SearchTrace& trace, const v1::TraceStep& step,
                        const v1::TraceCandidate& candidate) {
   std::vector<std::pair<std::string, double>> parts = {

@@ -1,4 +1,4 @@
-// A search told step by step for people: why its best hypothesis won and why a target did not.
+// A search printed step by step for people: why its best hypothesis won and why a target did not.
 #ifndef BEAMWRIGHT_CLIENT_CLI_EXPLANATION_H_
 #define BEAMWRIGHT_CLIENT_CLI_EXPLANATION_H_
 

@@ -160,7 +160,7 @@ absl::Status PutEnum(const FieldDescriptor& field, absl::string_view text, Messa
   return absl::OkStatus();
 }
 
-// The field of a message that plain words stand for; null where there is none.
+// The field of a message that plain words stand for; null if missing.
 const FieldDescriptor* TextField(const FieldDescriptor& field) {
   const google::protobuf::Descriptor& type = *field.message_type();
   const FieldDescriptor* text = type.FindFieldByName("text");
@@ -168,7 +168,7 @@ const FieldDescriptor* TextField(const FieldDescriptor& field) {
   return text != nullptr && text->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? text : nullptr;
 }
 
-// The only number in a message, which may follow the words: "words:2.5"; null where there is none.
+// The only number in a message, which may follow the words: "words:2.5"; null if missing.
 const FieldDescriptor* NumberField(const google::protobuf::Descriptor& type) {
   const FieldDescriptor* found = nullptr;
   for (int i = 0; i < type.field_count(); ++i) {

@@ -20,7 +20,7 @@ namespace beamwright::client {
 // One flag for each field of `message`: beam_size is --beam-size. Numbers are held against the
 // rule's range; enums go by their short names (STOP_MODE_SAFE is "safe"); bools are --name and
 // --no-name; messages are given in protobuf's JSON form, or, where they have a field `text`, as
-// that text ("words", or "words:2.5" where there is one number beside it); flags of repeated fields
+// that text ("words", or "words:2.5" where it has one number as well); flags of repeated fields
 // may be given several times. Where field x is an enum and x_alpha exists, "--x name:0.6" sets
 // both. Flags stand under the rule's group, else `group`.
 void AddMessageFlags(CLI::App& app, const std::string& group, google::protobuf::Message& message);

@@ -36,7 +36,7 @@ Rows RowsAfter(const std::vector<Node>& nodes) {
   return rows;
 }
 
-// Greater is what to tell of.
+// The path prints the candidate of greater worth.
 auto Worth(const v1::TraceCandidate& candidate, int answer) {
   return std::tuple(answer > 0 && candidate.answer() == answer, candidate.answer() > 0,
                     candidate.fate() == v1::TRACE_FATE_KEPT, candidate.has_score(),

@@ -27,7 +27,7 @@ FollowedPath Follow(const v1::SearchTrace& trace, absl::Span<const int32_t> toke
 // What `row` of `step` had chosen before, from the first token on.
 std::vector<int32_t> TokensBefore(const v1::SearchTrace& trace, int step, int row);
 
-// The candidate that had the beam's last place before `dropped` in its step; null if there is none.
+// The candidate that had the beam's last place before `dropped` in its step; null if missing.
 const v1::TraceCandidate* LastKeptBefore(const v1::TraceStep& step,
                                          const v1::TraceCandidate& dropped);
 

@@ -1,4 +1,4 @@
-// beamwright health: asks grpc.health.v1 and tells by its exit code.
+// beamwright health: asks grpc.health.v1 and answers by its exit code.
 #include <iostream>
 #include <memory>
 #include <string>

@@ -29,7 +29,7 @@ struct ChartAxis {
 struct Chart {
   std::string title;
   ChartAxis x, y;
-  std::vector<ChartLine> lines;  // at most 8 have a colour of their own
+  std::vector<ChartLine> lines;  // at most 8 have different colours
   bool marks = false;            // a dot at each point, with its values as a tooltip
 };
 

@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<LoadCondition>> ParseConditions(absl::string_view tex
 // above 0.
 absl::StatusOr<std::vector<SloClause>> ParseSlo(absl::string_view text);
 
-// InvalidArgument where something is said of first tokens and there are none: it would hold
+// InvalidArgument for a condition on first tokens without --stream: it would hold
 // whatever the server does.
 absl::Status CheckFirstTokens(const std::vector<LoadCondition>& conditions,
                               const std::vector<SloClause>& slo, bool stream);

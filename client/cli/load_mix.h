@@ -15,7 +15,7 @@ struct Mix {
   std::vector<MixedCall> calls;
   // Each line says when its call is due: the file is a trace.
   bool timed = false;
-  // Some line is a request of the Open Inference Protocol, or is none.
+  // Some line is, or is not, a request of the Open Inference Protocol.
   bool has_infer = false, has_sources = false;
 };
 

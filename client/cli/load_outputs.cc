@@ -73,7 +73,7 @@ absl::Status WriteHistogram(const std::string& path, const LoadTestReport& run) 
   if (!absl::EndsWith(path, ".hlog")) {
     return WriteFile(path, HdrPercentiles(run));
   }
-  // Values are microseconds; the interval's greatest is told in milliseconds.
+  // Values are microseconds; the interval's greatest is in milliseconds.
   return WriteFile(
       path, absl::StrFormat("#[Histogram log format version 1.3]\n"
                             "#[MaxValueDivisor: 1000.0]\n"

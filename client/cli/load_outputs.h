@@ -22,7 +22,7 @@ absl::Status WriteHistogram(const std::string& path, const LoadTestReport& run);
 // What --json printed: one run or several. InvalidArgument names the file and what is wrong.
 absl::StatusOr<LoadTestSweep> ReadSweep(const std::string& path);
 
-// Each run beside the one of the same load in `base`: rate, p50, p99 and errors, and their change.
+// Each run and the one of the same load in `base`: rate, p50, p99 and errors, and their change.
 std::string Comparison(const LoadTestSweep& base, const LoadTestSweep& sweep);
 
 // InvalidArgument if it cannot be written.

@@ -11,7 +11,7 @@
 namespace beamwright::client {
 namespace {
 
-// Colours that people who confuse red and green tell apart (Okabe and Ito), lighter at night.
+// Colours that people who confuse red and green can distinguish (Okabe and Ito), lighter at night.
 constexpr char kHead[] = R"(<!doctype html>
 <html lang="en">
 <head>

@@ -10,7 +10,7 @@ namespace beamwright::client {
 
 struct LoadPageHead {
   std::string server;
-  std::string version;  // its name and version; empty: it did not tell
+  std::string version;  // its name and version; empty: unknown
   std::string model;    // empty: the only one
   std::string setup;    // what all runs have in common
   std::string time;     // when it ran

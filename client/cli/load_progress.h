@@ -1,5 +1,5 @@
-// One line on standard error that tells how a load test is going. It shows nothing where standard
-// error is not a terminal, and is gone when the test ends.
+// One line on standard error that shows the progress of a load test. It shows nothing where
+// standard error is not a terminal, and is gone when the test ends.
 #ifndef BEAMWRIGHT_CLIENT_CLI_LOAD_PROGRESS_H_
 #define BEAMWRIGHT_CLIENT_CLI_LOAD_PROGRESS_H_
 

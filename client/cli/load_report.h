@@ -16,7 +16,7 @@ void SetPercentiles(const Percentiles& times, LatencyMs& message);
 // The lines for people. `connections` is the client's.
 std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report);
 
-// What a run's server is, and what its metrics gained: lines for people; empty if it told nothing.
+// What a run's server is, and what its metrics gained: lines for people; empty without any.
 std::string ServerText(const LoadTestReport& run);
 
 // Percentiles, curve and the whole of a histogram into their fields.

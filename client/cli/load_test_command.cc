@@ -168,7 +168,7 @@ ClientOptions ClientFor(const LoadFlags& flags, const LoadOptions& load) {
   return options;
 }
 
-// What is measured; what the server does not tell stays empty.
+// The measured server; facts that it does not report stay empty.
 MeasuredServer Facts(const LoadFlags& flags) {
   MeasuredServer server;
   server.set_address(flags.connection.client.address);
@@ -183,7 +183,7 @@ MeasuredServer Facts(const LoadFlags& flags) {
   return server;
 }
 
-// What --metrics adds to a run. A server that cannot be read is told of, and ends nothing.
+// What --metrics adds to a run. A server that cannot be read is reported, and ends nothing.
 class MetricsAround {
  public:
   explicit MetricsAround(const std::string& address) : address_(address) {
@@ -284,7 +284,7 @@ absl::Status WritePage(const LoadFlags& flags, const LoadTestSweep& sweep,
   return Annotate(WriteFile(flags.report, LoadPage(head, sweep)), "--report");
 }
 
-// What was asked for beside the text.
+// The outputs besides the text.
 absl::Status WriteOutputs(const LoadFlags& flags, const LoadTestSweep& sweep, bool swept) {
   if (flags.json) {
     std::cout << (swept ? ToJson(sweep, /*pretty=*/true) : ToJson(sweep.runs(0), /*pretty=*/true));

@@ -1,4 +1,4 @@
-// How `beamwright load-test --find-max-rate` tells what it found.
+// How `beamwright load-test --find-max-rate` prints its result.
 #ifndef BEAMWRIGHT_CLIENT_CLI_MAX_RATE_REPORT_H_
 #define BEAMWRIGHT_CLIENT_CLI_MAX_RATE_REPORT_H_
 

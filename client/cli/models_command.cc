@@ -78,7 +78,7 @@ std::string DescribeStreaming(const v1::StreamingDescription& streaming) {
 
 // What DecodeOptions.fusion may name, with the kind of each.
 std::string DescribeScorers(const v1::ModelConfig& config) {
-  // A transducer has this one without being told, unless the bundle gives the name to another.
+  // A transducer has this one without configuration, unless the bundle gives the name to another.
   constexpr char kInternal[] = "internal_lm";
   bool has_internal = config.has_transducer();
   std::vector<std::string> scorers;

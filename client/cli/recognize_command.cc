@@ -119,7 +119,7 @@ NamedSource OpenFeatures(NamedFeatures features) {
     if (at >= all) {
       return false;
     }
-    // One frame at a time would cost more than it tells.
+    // One frame at a time would cost more than it gains.
     constexpr int64_t kFrames = 32;
     const int64_t count = std::min(kFrames, all - at);
     const auto frame_bytes = static_cast<int64_t>(tensor.data().size()) / all;
@@ -135,7 +135,7 @@ NamedSource OpenFeatures(NamedFeatures features) {
   return source;
 }
 
-// Prints what a source is told.
+// Prints the answers of a source.
 class SegmentPrinter {
  public:
   SegmentPrinter(const RecognizeFlags& flags, int& num_subtitles)

@@ -66,7 +66,7 @@ std::string AlignmentLine(const v1::AlignPair& pair, const v1::Alignment& alignm
   return line + "\n";
 }
 
-// A call that failed for its sources is told source by source, and others go on.
+// A call that failed for its sources is reported source by source, and others go on.
 template <typename Response>
 absl::StatusOr<Response> ResultsOf(absl::StatusOr<Response> response, int num_sources) {
   return FailsEveryCall(response.status()) ? response

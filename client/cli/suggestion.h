@@ -1,4 +1,4 @@
-// What somebody may have meant who wrote a name that does not exist.
+// The name that was probably meant by one that does not exist.
 #ifndef BEAMWRIGHT_CLIENT_CLI_SUGGESTION_H_
 #define BEAMWRIGHT_CLIENT_CLI_SUGGESTION_H_
 

@@ -20,7 +20,7 @@ std::string Printable(absl::string_view text);
 // "12,345"
 std::string WithCommas(int64_t count);
 
-// One line on standard error that tells how far a long decode is. It shows nothing for short
+// One line on standard error that shows the progress of a long decode. It shows nothing for short
 // inputs, where standard error is not a terminal, or where standard output is one (it would mix
 // with the answers). Clears its line at the end. For one thread.
 class Progress {

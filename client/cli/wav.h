@@ -22,7 +22,7 @@ size_t SampleBytes(const v1::AudioFormat& format);
 bool IsWav(absl::string_view bytes);
 
 // InvalidArgument: it is not a WAV file of one channel of 16-bit integers or 32-bit floats. A file
-// whose end is missing has the samples that are there, as a program that records has not told how
+// whose end is missing has the samples that are there, as a program that records does not know how
 // many there would be.
 absl::StatusOr<WavFile> ParseWav(absl::string_view bytes);
 

@@ -2,7 +2,7 @@
 // its tools and libraries read. Ours have the buckets of one of three digits from 1 us to an hour,
 // so nothing is lost. Written after the format's description (HdrHistogram's
 // AbstractHistogram.encodeIntoCompressedByteBuffer): a header of 40 bytes, then counts as ZigZag
-// LEB128, a negative one for so many empty buckets, all of it deflated.
+// LEB128, a negative one for that number of empty buckets, all of it deflated.
 #ifndef BEAMWRIGHT_CLIENT_LOAD_HDR_FORMAT_H_
 #define BEAMWRIGHT_CLIENT_LOAD_HDR_FORMAT_H_
 

@@ -193,7 +193,7 @@ class HttpTarget final : public LoadTarget {
       return AnswerOf(protocol_, *result);
     }
     const std::string why = httplib::to_string(result.error());
-    // A time-out and a connection that broke are told apart by the clock alone.
+    // A time-out and a connection that broke differ by the clock alone.
     if (absl::Now() - begin < patience) {
       return absl::UnavailableError(result.error() == httplib::Error::Connection
                                         ? absl::StrCat("Failed to connect to remote host: ", why)

@@ -25,7 +25,7 @@ constexpr int kHopelessFailures = 1000;
 
 // From this rate on, calls a second, an open loop sends and takes answers on one thread: at such
 // rates, threads that wake each other for every call take as much time as the calls, time which a
-// server on the same machine lacks. Below, a thread of its own sees each answer at once.
+// server on the same machine lacks. Below, a separate thread sees each answer at once.
 constexpr double kOneThreadRate = 5000;
 // How long an answer may lie there meanwhile.
 constexpr std::chrono::microseconds kLookForAnswers(100);

@@ -1,5 +1,5 @@
 // A load generator. Closed loop: a fixed number of calls is kept in flight, each answer starts the
-// next call; it measures how much a server can do. Open loop: calls are due at times of their own,
+// next call; it measures how much a server can do. Open loop: calls are due at given times,
 // whatever the server does, and latency counts from when a call was due. That is what users see who
 // arrive at their own pace; a closed loop waits for a slow server and so hides how slow it is.
 #ifndef BEAMWRIGHT_CLIENT_LOAD_LOAD_H_
@@ -37,7 +37,7 @@ struct MixedCall {
   absl::Duration timeout;  // zero: that of all calls
   // When the call is due, since the beginning of the load (LoadOptions::replay).
   absl::Duration at;
-  // What the best hypothesis must be: its tokens, or where there are none its text; or nothing.
+  // What the best hypothesis must be: its tokens, or without tokens its text; or nothing.
   v1::Hypothesis expected;
 };
 
@@ -55,7 +55,7 @@ struct LoadOptions {
   // Sources a call, at least 1.
   int batch = 1;
   // Closed loop: calls in flight, 1 to kMaxConcurrency. Open loop: the most of them; a call that is
-  // due when so many are in flight is skipped and counted as such.
+  // due when that number is in flight is skipped and counted as such.
   int concurrency = 16;
   // Calls a second that are due, at most kMaxRate. 0: closed loop.
   double rate = 0;
@@ -84,7 +84,7 @@ struct LoadOptions {
   // Set to true by anybody, for example a signal handler, it ends the run: calls in flight are
   // cancelled and not counted. May be null; must outlive the run otherwise.
   const std::atomic<bool>* stop = nullptr;
-  // If set, called about twice a second while the run lasts, on a thread of its own, with what was
+  // If set, called about twice a second while the run lasts, on a separate thread, with what was
   // counted so far and how long calls are due yet (zero: answers are waited for).
   std::function<void(const LoadReport&, absl::Duration left)> on_progress;
 };

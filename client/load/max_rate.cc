@@ -17,7 +17,7 @@ constexpr int kMostTrials = 40;
 constexpr int kMostRuns = 3;  // of an undecided trial
 constexpr int kMostConfirmations = 4;
 constexpr absl::Duration kLongestTrial = absl::Minutes(5);
-constexpr size_t kPartsToTell = 4;  // from so many on a trial that fails may be cut short
+constexpr size_t kPartsToTell = 4;  // from this number on a trial that fails may be cut short
 
 // Student's t at 95 %, one-sided, by degrees of freedom from 1; beyond, the normal's.
 double StudentT95(size_t degrees) {
@@ -164,7 +164,7 @@ class Search {
     found_.trials.push_back(std::move(trial));
   }
 
-  // Long enough to show that no call in so many is at fault.
+  // Long enough to show the strictest share of failed calls.
   absl::Duration LengthAt(double rate, absl::Duration least) const {
     const double calls = 1.5 * kNormal95 * kNormal95 * (1 - strictest_) / strictest_;
     return std::min(std::max(least, absl::Seconds(calls / rate)), std::max(least, kLongestTrial));
@@ -221,7 +221,7 @@ class Search {
   }
 
   Verdict Judge(const RateTrial& trial) const {
-    // So many in flight are more than any promise allows for.
+    // The calls in flight are more than any promise allows for.
     const bool overrun = trial.report.gave_up || trial.report.num_skipped > 0;
     if (overrun || Broken(trial.clauses)) {
       // Latency counts from when a call was due: a client that is late breaks promises by itself.

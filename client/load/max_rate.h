@@ -65,7 +65,7 @@ struct MaxRateOptions {
   double lowest = 0, highest = 0;
   // The search ends when a rate that holds and one that does not are this near.
   double precision = 0.05;
-  // Told of each trial when it is over. May be null.
+  // Called after each trial. May be null.
   std::function<void(const RateTrial&)> on_trial;
 };
 

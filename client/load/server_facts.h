@@ -1,5 +1,5 @@
-// What a server tells of itself beside its answers: its name and version, and its metrics. They
-// stand beside the figures of a load test, so that a year later it is known what was measured.
+// What a server reports besides its answers: its name and version, and its metrics. They
+// are printed with the figures of a load test, so that a year later it is known what was measured.
 #ifndef BEAMWRIGHT_CLIENT_LOAD_SERVER_FACTS_H_
 #define BEAMWRIGHT_CLIENT_LOAD_SERVER_FACTS_H_
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // at `stop`
 
-// What streams are told; on gRPC's threads.
+// The answers of streams; on gRPC's threads.
 class StreamTally {
  public:
   struct Stream {
@@ -118,7 +118,7 @@ class StreamTally {
   StreamLoadReport report_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Somebody who speaks one source after the other.
+// A speaker of one source after the other.
 struct Speaker {
   size_t source = 0;  // that is spoken
   size_t next = 0;    // piece of it; 0: a stream is to be begun

@@ -1,4 +1,4 @@
-// A load of streams: so many sources at once that are sent as they are spoken, a piece when its
+// A load of streams: a number of sources at once that are sent as they are spoken, a piece when its
 // last sample has been, and another one when one has ended. What is measured is what a listener
 // feels: how long after the last sample the answer is there, and when the first word stands.
 #ifndef BEAMWRIGHT_CLIENT_LOAD_STREAM_LOAD_H_
@@ -35,7 +35,7 @@ struct StreamLoadOptions {
   absl::Duration duration = absl::Seconds(10);
   // Times as fast as it is spoken.
   double speed = 1;
-  // For each stream, beside its own length.
+  // For each stream, in addition to its length.
   absl::Duration timeout = absl::Seconds(30);
   // Set to true by anybody, it ends the run: streams under way are cancelled and not counted. May
   // be null; must outlive the run otherwise.
@@ -50,7 +50,7 @@ struct StreamLoadReport {
   // Of the streams that were heard: what was spoken.
   absl::Duration sound;
   int64_t num_segments = 0;
-  // Streams whose answer did not begin with what was told to be stable.
+  // Streams whose answer did not begin with the stable words.
   int64_t num_contradicted = 0;
   // From when the last sample was spoken to the summary.
   Percentiles final_latency;

@@ -1,5 +1,5 @@
-// What the calls of a load run add up to. It is told times and takes none itself, so its arithmetic
-// can be tested.
+// What the calls of a load run add up to. It is given times and takes none itself, so its
+// arithmetic can be tested.
 #ifndef BEAMWRIGHT_CLIENT_LOAD_TALLY_H_
 #define BEAMWRIGHT_CLIENT_LOAD_TALLY_H_
 

@@ -27,7 +27,8 @@ std::string WhyUnsteady(const std::vector<LoadInterval>& parts) {
     calls += static_cast<double>(part->num_calls) / kSteadyParts;
     p50 += absl::ToDoubleMilliseconds(part->p50) / kSteadyParts;
   }
-  // What chance does to so many arrivals, and about twice as much to the median of their waits.
+  // What chance does to this number of arrivals, and about twice as much to the median of their
+  // waits.
   const double by_chance = 3 / std::sqrt(std::max(1.0, calls));
   for (auto part = begin; part != end; ++part) {
     const double here = absl::ToDoubleMilliseconds(part->p50);

@@ -1,4 +1,4 @@
-// The beam driver: what requests and those who watch them are told.
+// The beam driver: replies and progress callbacks.
 #include <algorithm>
 #include <new>
 #include <utility>

@@ -41,7 +41,7 @@ struct BeamRequest : Request {
   AttentionHistory attention;
   int step_rows = 0;  // of the step under way, or to be repeated
   int group = -1;     // of requests whose states have the same shapes; -1: not found yet
-  // Of a stream: what was told, and when its first token was.
+  // Of a stream: what was sent, and when its first token was.
   search::StableTokens stable;
   absl::Time first_token = absl::InfinitePast();
 

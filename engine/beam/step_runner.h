@@ -1,6 +1,6 @@
 // StepRunner: one compiled decoder at work for all running requests that use it. It keeps the
 // states of their rows and moves them as the searches move rows. The beam driver has one for the
-// model's decoder and one for each further decoder that is stepped beside it. Private to engine/.
+// model's decoder and one for each further decoder that is stepped with it. Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_BEAM_STEP_RUNNER_H_
 #define BEAMWRIGHT_ENGINE_BEAM_STEP_RUNNER_H_
 
@@ -49,7 +49,7 @@ class StepRunner {
   // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
   // next step. Where the projection was split off, only after ComputeScores.
   absl::Span<const float> Scores(int row) const;
-  // Its attention, if Run was to read it; likewise a view.
+  // Its attention, if Run was to read it; a view as well.
   AttentionRows Attention() const { return {parts_, decoder_->attention_layout}; }
   void ComputeScores(const ops::ExecutionContext& context);
   // Null: the step gives scores. Else they are its product with hidden(), [num_rows(), depth].

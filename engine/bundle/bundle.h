@@ -24,9 +24,9 @@ struct Bundle {
   std::string version;  // "1" where the folder's name is not a version number
   v1::ModelConfig config;
   std::optional<ops::Graph> encoder;
-  ops::Graph decoder;                   // empty where there is none
+  ops::Graph decoder;                   // empty if missing
   std::optional<ops::Graph> predictor;  // of a transducer
-  std::optional<ops::Graph> joiner;     // likewise, unless the predictor's graph is both
+  std::optional<ops::Graph> joiner;     // of a transducer, unless the predictor's graph is both
   std::shared_ptr<const TextCodec> source;
   std::shared_ptr<const TextCodec> target;
   std::map<std::string, std::string> token_lists;  // contents by name
@@ -36,9 +36,9 @@ struct Bundle {
   };
   std::vector<Member> members;                        // of config.ensemble
   std::map<std::string, std::string> ngrams;          // contents by the scorer's name
-  std::map<std::string, ops::Graph> language_models;  // likewise
+  std::map<std::string, ops::Graph> language_models;  // by the scorer's name
   std::string lexical_table;                          // content
-  std::string golden;                                 // golden.jsonl; empty: there is none
+  std::string golden;                                 // golden.jsonl; empty if missing
 };
 
 // How targets of such a model are searched for.

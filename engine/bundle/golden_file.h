@@ -9,7 +9,7 @@
 
 namespace beamwright::bundle {
 
-// Content of the bundle's golden.jsonl; empty if there is none. Errors as LoadBundle's.
+// Content of the bundle's golden.jsonl; empty if missing. Errors as LoadBundle's.
 absl::StatusOr<std::string> ReadGolden(const std::string& folder,
                                        absl::Span<const std::string> allow_links = {});
 // The same of its warmup.jsonl.

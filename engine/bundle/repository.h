@@ -1,5 +1,5 @@
 // Where bundles lie on disk: `<repository>/<model>/<version>/`, or one model's folder, or one
-// bundle. Tells which versions there are, newest first, and whether their files have changed.
+// bundle. Lists the versions, newest first, and whether their files have changed.
 #ifndef BEAMWRIGHT_ENGINE_BUNDLE_REPOSITORY_H_
 #define BEAMWRIGHT_ENGINE_BUNDLE_REPOSITORY_H_
 
@@ -50,7 +50,7 @@ struct FolderState {
   std::string fingerprint;
   int64_t bytes = 0;  // of all files
 };
-// Links are followed. Of a folder that can't be read the state is one of its own.
+// Links are followed. Of a folder that can't be read the state is a separate one.
 FolderState StateOf(const std::string& path);
 
 }  // namespace beamwright::bundle

@@ -33,8 +33,8 @@ void CheckSearches(const google::protobuf::Message& options, v1::Search search,
 // fields are taken whole, not merged.
 void ApplyDefaults(const google::protobuf::Message& fallback, google::protobuf::Message& message);
 
-// The value of an enum by its short name, the end of its own: "safe" of StopMode is STOP_MODE_SAFE.
-// Null if there is none.
+// The value of an enum by its short name, the end of the full name: "safe" of StopMode is
+// STOP_MODE_SAFE. Null if missing.
 const google::protobuf::EnumValueDescriptor* FindEnumValue(
     const google::protobuf::EnumDescriptor* type, const std::string& text);
 

@@ -42,7 +42,7 @@ std::filesystem::path FolderOfLibrary() {
              : std::filesystem::path();
 }
 
-// Beside the library or the program, or where a build or an installation puts it from there, or
+// Next to the library or the program, or where a build or an installation puts it from there, or
 // where the loader looks.
 void* OpenModule() {
   std::error_code error;

@@ -16,7 +16,7 @@ namespace beamwright::bundle {
 // Thread-safe after Load.
 class SentencePieceModel {
  public:
-  // `content`: a SentencePiece model file. InvalidArgument if it is none, Unavailable if the
+  // `content`: a SentencePiece model file. InvalidArgument if it is not, Unavailable if the
   // library can't be loaded.
   static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const std::string& content);
   ~SentencePieceModel();

@@ -1,9 +1,9 @@
 // ContextTable: which slot of a pool holds what a stateless predictor says of its last tokens. Such
 // a predictor knows nothing else of a history, so that histories which end alike share a slot, and
-// one that comes up again, as most do in speech, needs no run of the predictor. Slots that nobody
-// holds any more are kept while there is room, the least recently used given up first. A row of the
-// predictor does not depend on the rows beside it, so the bits are those of a run. Private to
-// engine/.
+// one that comes up again, as most do in speech, needs no run of the predictor. Slots that no
+// history holds any more are kept while there is room, the least recently used given up first. A
+// row of the predictor does not depend on its neighbours, so the bits are those of a run. Private
+// to engine/.
 #ifndef BEAMWRIGHT_ENGINE_FRAMES_CONTEXT_TABLE_H_
 #define BEAMWRIGHT_ENGINE_FRAMES_CONTEXT_TABLE_H_
 
@@ -22,7 +22,7 @@ namespace beamwright::engine {
 class ContextTable {
  public:
   // pool: outlives this; its slots are taken here alone. most_idle: slots that are kept though
-  // nobody holds them.
+  // no history holds them.
   ContextTable(SlotPool& pool, size_t most_idle) : pool_(&pool), most_idle_(most_idle) {}
 
   // The slot of a context, which the caller holds once more.
@@ -31,8 +31,8 @@ class ContextTable {
 
   // Of a slot that is held.
   absl::Span<const int32_t> context(int32_t slot) const { return entry(slot).context; }
-  // Whether the predictor has yet to run for it, and nobody asked so before in this run. A run that
-  // was broken off is asked for again under another number.
+  // Whether the predictor has yet to run for it, and no other caller asked so before in this run. A
+  // run that was broken off is asked for again under another number.
   bool NeedsRun(int32_t slot, int64_t run);
   // The predictor's results are in it.
   void SetReady(int32_t slot) { entry(slot).is_ready = true; }

@@ -1,4 +1,4 @@
-// The frame driver: what requests and those who watch them are told.
+// The frame driver: replies and progress callbacks.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -40,7 +40,7 @@ void FrameDriver::TellProgress(FrameRequest& request) {
   }
   if (request.call.num_provisional > 0 && !request.is_done && !request.is_scoring) {
     std::vector<search::FrameHypothesis> alive = request.frame_search()->Results();
-    // While nothing leads, as in silence, there is nothing to tell.
+    // While nothing leads, as in silence, there is nothing to report.
     const size_t count = alive.empty() || alive[0].labels.empty() ? 0 : alive.size();
     alive.resize(std::min(count, static_cast<size_t>(request.call.num_provisional)));
     for (search::FrameHypothesis& hypothesis : alive) {

@@ -1,5 +1,5 @@
 // InternalModel: what a transducer itself has learnt of its labels, as a language model: the
-// joiner's scores of a label history beside a frame of zeros, as a distribution over labels, blank
+// joiner's scores of a label history with a frame of zeros, as a distribution over labels, blank
 // left out (Meng et al. 2021, arXiv 2011.01991; docs/decoding.md, 'Frames'). Subtracted, it leaves
 // room for a language model of another text. A history is scored once, when a label makes it.
 // Private to engine/.

@@ -23,8 +23,8 @@ class RowScorers {
   explicit RowScorers(const DecodeModel::Parts& parts);
 
   // Runs the language models that requests ask for over what their searches' label_steps say.
-  // Fills their `label_rows`; a row that can't be used is told by their `label_status`. Not OK: a
-  // model failed, or was interrupted; it can be made again.
+  // Fills their `label_rows`; a row that can't be used is reported by their `label_status`. Not OK:
+  // a model failed, or was interrupted; it can be made again.
   absl::Status Run(const ops::ExecutionContext& context, absl::Span<FrameRequest* const> requests);
   // The request leaves, or its search does: its histories are forgotten.
   void Leave(FrameRequest& request);

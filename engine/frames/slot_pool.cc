@@ -9,7 +9,7 @@ namespace {
 
 using ops::Tensor;
 
-// So many rows of `shape`, those of `tensor` first.
+// `rows` rows of `shape`, those of `tensor` first.
 void GrowRows(ops::DType dtype, ops::Shape shape, int64_t rows, Tensor& tensor) {
   shape[0] = rows;
   Tensor grown = Tensor::Zeros(dtype, std::move(shape));

@@ -15,7 +15,7 @@ namespace beamwright::engine {
 
 struct TransducerRequest : FrameRequest {
   // A target at work: the forward algorithm over it, and the pool's slots behind its first 0, 1,
-  // ... labels, of which the predictor has filled so many.
+  // ... labels, of which the predictor has filled this number.
   struct Scored {
     search::TransducerScorer scorer;
     std::vector<int32_t> slots;

@@ -16,7 +16,7 @@ using ops::Tensor;
 // Rows of targets that one request's scoring computes in a round, or those of one target.
 constexpr size_t kScoredRows = 256;
 
-// What is kept of a stateless predictor for contexts that nobody is at.
+// What is kept of a stateless predictor for unused contexts.
 constexpr int64_t kIdleContextBytes = int64_t{16} << 20;
 
 TransducerRequest& AsTransducer(FrameRequest& request) {

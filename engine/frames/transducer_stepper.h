@@ -30,7 +30,7 @@ class TransducerStepper final : public FrameStepper {
   void Leave(FrameRequest& request) override;
 
  private:
-  // A row of the joiner: a frame beside a history.
+  // A row of the joiner: a frame and a history.
   struct Row {
     const TransducerRequest* request = nullptr;
     int64_t frame = 0;

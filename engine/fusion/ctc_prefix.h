@@ -31,7 +31,7 @@ struct CtcFrames {
 // columns multiplications a row; a row 40 bytes a frame, twice, and 8 a column.
 class CtcPrefixScorer final : public RowScorer {
  public:
-  // end_tokens: ascending; they have no column of their own, whatever stands there.
+  // end_tokens: ascending. Their CTC columns are ignored.
   CtcPrefixScorer(CtcFrames frames, std::vector<int32_t> end_tokens);
 
   void Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) override;

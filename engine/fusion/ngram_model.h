@@ -29,7 +29,7 @@ struct Ngram {
 };
 
 // How tokens and the model's words belong together. Words are numbered like tokens; three are not
-// tokens of their own.
+// tokens.
 struct NgramVocabulary {
   int num_tokens = 0;
   std::vector<int32_t> end_tokens;                         // each of them is the word </s>

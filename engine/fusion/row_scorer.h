@@ -1,4 +1,4 @@
-// RowScorer: something beside the model that has an opinion of what comes next (an n-gram model,
+// RowScorer: a scorer of the next token besides the model (an n-gram model,
 // CTC prefix scores), at work for one request. It keeps what it must know of each live row's tokens
 // and moves it as the search moves rows. docs/decoding.md, 'Fusion'.
 #ifndef BEAMWRIGHT_ENGINE_FUSION_ROW_SCORER_H_

@@ -30,8 +30,8 @@ absl::Status RunChunks(const ops::ExecutionContext& context, const EncoderPart& 
                        ops::Tensor chunks, absl::Span<const StreamStates* const> states,
                        ChunkWorkspace& workspace, std::vector<ops::Tensor>& outputs);
 
-// The states of stream `row` after a run over so many. old: what it had before, whose memory is
-// taken where nobody else has it; may be empty. Internal: the graph wrote a state of another shape
+// The states of stream `row` after a run over several. old: what it had before, whose memory is
+// reused if it is not shared; may be empty. Internal: the graph wrote a state of another shape
 // than it read.
 absl::StatusOr<StreamStates> NextStates(const EncoderPart& encoder,
                                         absl::Span<const ops::Tensor> outputs, int64_t num_streams,

@@ -18,7 +18,7 @@ using Parts = DecodeModel::Parts;
 // Of scorers, where the bundle does not say.
 constexpr float kMostWeight = 100;
 
-// A decoder that is stepped beside the model's own.
+// A decoder that is stepped with the model's main decoder.
 absl::Status CompileBeside(ops::Graph graph, const v1::DecoderConfig& config,
                            std::shared_ptr<const EncoderPart> encoder, Parts& parts) {
   BW_ASSIGN_OR_RETURN(auto decoder,

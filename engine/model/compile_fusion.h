@@ -1,4 +1,4 @@
-// What stands beside a model's own encoder and decoder: members of an ensemble, scorers, the
+// The graphs besides a model's encoder and decoder: members of an ensemble, scorers, the
 // lexical table. Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_MODEL_COMPILE_FUSION_H_
 #define BEAMWRIGHT_ENGINE_MODEL_COMPILE_FUSION_H_

@@ -10,7 +10,7 @@
 namespace beamwright::engine {
 
 // Before `graph` is compiled: finds the states, fixes the extents that streaming.chunk and the
-// states' shapes tell, and gives states their rows first. encoder.input is set. Fills
+// states' shapes give, and makes states rows first. encoder.input is set. Fills
 // encoder.streaming but for result_shapes. InvalidArgument, naming the field: what does not fit.
 absl::Status PrepareStreaming(const v1::EncoderConfig& config, ops::Graph& graph,
                               EncoderPart& encoder);

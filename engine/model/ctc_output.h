@@ -1,5 +1,5 @@
 // CtcOutput: a result of the encoder that says of each frame which token it is, or blank (Graves et
-// al. 2006). A scorer beside a decoder reads one (engine/beam), and a model without a
+// al. 2006). A scorer of a decoder reads one (engine/beam), and a model without a
 // decoder is searched on it alone (engine/frames). Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_MODEL_CTC_OUTPUT_H_
 #define BEAMWRIGHT_ENGINE_MODEL_CTC_OUTPUT_H_

@@ -28,8 +28,8 @@ struct CompileOptions {
   // Most memory for tables of what a step computes from its token alone, as a multiple of the
   // decoder's weights (docs/architecture.md, 'Tables'). 0: none. Answers are the same, bit for bit.
   double token_table_share = 1;
-  // What requests may ask for at most, beside the bundle's own limits: the lower ones hold. 0: no
-  // limit.
+  // What requests may ask for at most, in addition to the bundle's limits: the lower ones hold. 0:
+  // no limit.
   int max_source_length = 0;
   int max_target_length = 0;
   int max_beam_size = 0;
@@ -62,7 +62,7 @@ class DecodeModel {
   // Of all that is multiplied for a source: its weights as they are kept, by the files' count of
   // elements.
   int64_t weight_bytes() const;
-  // The tables per token that were made, or why there are none.
+  // The tables per token, or the reason why they are missing.
   const ops::TokenTables& token_tables() const;
   // Whether sources come to an encoder, and whether those of several requests are encoded together:
   // only where it is proven that they cannot change each other's bits.
@@ -72,7 +72,7 @@ class DecodeModel {
   bool encodes_together() const;
   // Why they are not, with the node; empty if they are or if there is no encoder.
   std::string encodes_apart() const;
-  // Whether sources of unequal length may be among those that are encoded together, likewise: each
+  // Whether sources of unequal length may be among those that are encoded together: each
   // leaves recurrent layers at its own end.
   bool encodes_lengths_together() const;
   // Why not, with the node; empty if so, or if there is no encoder.
@@ -80,7 +80,7 @@ class DecodeModel {
   // Why the rows of all requests are not stepped together, with the decoder and the node; empty if
   // they are.
   std::string steps_apart() const;
-  // Everything that DescribeModel tells.
+  // The answer of DescribeModel.
   v1::ModelDescription Describe() const;
 
   // How its sources are searched for (engine/request/search_kind.h).
@@ -89,7 +89,7 @@ class DecodeModel {
   // The compiled parts; for the engine.
   struct Parts;
   const Parts& parts() const { return *parts_; }
-  // Buffers of those who decoded with it; likewise.
+  // Buffers of drivers that decoded with it.
   ParkedDrivers& parked_drivers() const { return *parked_drivers_; }
 
  private:

@@ -22,7 +22,7 @@ const v1::StateConfig* FindState(const v1::DecoderConfig& config, const std::str
   return nullptr;
 }
 
-// Number of the encoder's result of that name; -1: there is none.
+// Number of the encoder's result of that name; -1 if missing.
 int FindEncoderOutput(const Graph& encoder, const std::string& name) {
   for (size_t i = 0; i < encoder.results.size(); ++i) {
     if (PortName(encoder, encoder.results[i]) == name) {
@@ -41,7 +41,7 @@ std::string NamesOfResults(const Graph& encoder) {
                       "'");
 }
 
-// Whether no value can be both: types differ, ranks, or extents that both graphs tell.
+// Whether no value can be both: types differ, ranks, or extents that both graphs fix.
 bool Disagree(const ops::ValueInfo& given, const ops::ValueInfo& taken, bool layers_first) {
   if (given.dtype != taken.dtype) {
     return true;

@@ -1,5 +1,5 @@
 // LexicalTable: which target tokens a source token may become. A request that asks for it chooses
-// among those of its own source's tokens, and the most frequent ones; never among its batch's.
+// among those of its source's tokens, and the most frequent ones; never among its batch's.
 #ifndef BEAMWRIGHT_ENGINE_MODEL_LEXICAL_TABLE_H_
 #define BEAMWRIGHT_ENGINE_MODEL_LEXICAL_TABLE_H_
 

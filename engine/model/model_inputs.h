@@ -21,7 +21,7 @@ absl::StatusOr<ops::Tensor> LengthTensor(v1::LengthInput kind, ops::DType dtype,
                                          int64_t length);
 
 // The encoder's inputs for stacked sources, as its Parameters take them. `further`: a tensor for
-// each of encoder.further_inputs, stacked likewise. lengths: of each source, filled up behind it to
+// each of encoder.further_inputs, stacked as well. lengths: of each source, filled up behind it to
 // the longest; empty: all are as long as the tensor.
 absl::StatusOr<std::vector<ops::Tensor>> EncoderInputs(const EncoderPart& encoder,
                                                        ops::Tensor sources,

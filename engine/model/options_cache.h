@@ -17,7 +17,7 @@ struct ResolvedOptions;
 // Of one model. Thread-safe.
 class OptionsCache {
  public:
-  // Of longer keys, those of requests with lists of their own, the last one is kept, so that they
+  // Of longer keys, those of requests with lists, the last one is kept, so that they
   // hold little memory; and none that is longer still.
   static constexpr size_t kLongKey = 512;
   static constexpr size_t kLongestKey = size_t{64} << 10;

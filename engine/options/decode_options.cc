@@ -56,7 +56,7 @@ v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& optio
 }
 
 // Adds what is wrong with each option by itself, and returns the options that are sound: what is
-// wrong with those is told as well, and nothing that only follows from the others.
+// wrong with those is reported as well, and nothing that only follows from the others.
 v1::DecodeOptions CheckEach(const v1::DecodeOptions& options, status::Faults& faults) {
   v1::DecodeOptions sound = options;
   const google::protobuf::Reflection& reflection = *options.GetReflection();
@@ -106,7 +106,7 @@ absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
 
 namespace {
 
-// The lengths for a source of so many tokens.
+// The lengths for a source of `source_length` tokens.
 absl::Status SetLengths(const DecodeModel& model, int source_length,
                         const v1::DecodeOptions& merged, search::SearchOptions& search) {
   const double most = merged.has_max_length()
@@ -151,7 +151,7 @@ absl::Status SetShortlist(const DecodeModel& model, absl::Span<const int32_t> so
   std::vector<int32_t>& shortlist = search.constraints.shortlist;
   shortlist = model.parts().lexical_table->Shortlist(source_ids);
   if (shortlist.empty()) {
-    // An empty list would mean all tokens; end tokens are open beside any list.
+    // An empty list would mean all tokens; end tokens are open with any list.
     shortlist = search.end_tokens;
     std::sort(shortlist.begin(), shortlist.end());
   }

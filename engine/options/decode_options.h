@@ -27,7 +27,7 @@ absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,
                                                        const PreparedSource& source);
 
 // InvalidArgument, naming default_options' fields, if the bundle's defaults are such that no
-// request without options of its own can be decoded.
+// request without options can be decoded.
 absl::Status CheckDefaultOptions(const DecodeModel& model);
 
 search::LengthPenalty PenaltyOf(v1::LengthPenalty penalty);

@@ -1,7 +1,7 @@
 // EncodeQueue: requests that were admitted and wait for their encoder. What is encoded between two
 // steps is bounded, so that those that run already do not wait for the crowd that has just come;
-// and whoever waits longest is encoded together with others whose sources are as long, or, where it
-// is proven of the encoder that their lengths don't matter to each other, nearly as long.
+// and the source that waits longest is encoded together with others whose sources are as long, or,
+// where it is proven of the encoder that their lengths don't matter to each other, nearly as long.
 #ifndef BEAMWRIGHT_ENGINE_QUEUE_ENCODE_QUEUE_H_
 #define BEAMWRIGHT_ENGINE_QUEUE_ENCODE_QUEUE_H_
 
@@ -23,13 +23,13 @@ class EncodeQueue {
 
   void Add(Requests requests);
 
-  // Answers those that nobody waits for any more.
+  // Answers cancelled and expired requests.
   void DropDead(absl::Time now);
   // Answers all of them with an error.
   void FailAll(const absl::Status& why);
   // Moves those of other models than `model` to the end of `rest`.
   void MoveOthers(const DecodeModel& model, EncodeQueue& rest);
-  // Takes those in front, as many as have so many rows and bytes together; if `at_least_one`, one
+  // Takes those in front, as many as fit these rows and bytes together; if `at_least_one`, one
   // in any case.
   Requests TakeFront(int rows, int64_t bytes, bool at_least_one);
 

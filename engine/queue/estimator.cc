@@ -6,11 +6,11 @@
 namespace beamwright::engine {
 namespace {
 
-// What a new observation counts beside all before it.
+// The weight of a new observation.
 constexpr double kNew = 0.05;
 // Of the turns; some hundred of them are "of late".
 constexpr double kKeep = 0.99;
-// Fewer observations tell too little, and old ones are of another load.
+// Fewer observations are too few, and old ones are of another load.
 constexpr int64_t kFewest = 20;
 constexpr absl::Duration kStale = absl::Seconds(5);
 constexpr double kShortest = 1e-4;  // seconds of turns

@@ -1,4 +1,4 @@
-// What answers of every search tell of the source and of the time that they took. Private to
+// The facts of a source and its time in the answers of every search. Private to
 // engine/.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_ANSWER_FACTS_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_ANSWER_FACTS_H_

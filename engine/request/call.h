@@ -1,4 +1,4 @@
-// What a caller says of one request beside source and options, and how it is answered.
+// What a caller says of one request besides source and options, and how it is answered.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_CALL_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_CALL_H_
 
@@ -37,7 +37,7 @@ struct Provisional {
   double score = 0;
 };
 
-// What a stream is told after a step.
+// What a stream receives after a step.
 struct Progress {
   // Of a source that arrives: segments that ended. What follows is of the one behind them.
   std::vector<Segment> segments;
@@ -54,7 +54,7 @@ struct CallOptions {
   // best-so-far the search is cut a tenth of the time before it, at least 5 and at most 100 ms, so
   // that the answer still gets there.
   absl::Time deadline = absl::InfiniteFuture();
-  // Of a caller that may give up: likewise Cancelled, or DeadlineExceeded where it gave up
+  // Of a caller that may give up: Cancelled as well, or DeadlineExceeded where it gave up
   // because of the deadline. May be null.
   std::shared_ptr<const CancelFlag> cancelled;
   // Whose share the request takes; null: that of everybody without a name.
@@ -63,15 +63,15 @@ struct CallOptions {
   // Sources of the same call (not 0) take turns with other calls as one, however many they are.
   uint64_t call = 0;
   // Called on the engine's thread after each step that has news, before the answer is given; it
-  // must return at once. Null: nobody asks. Decoding only.
+  // must return at once. Null: no progress. Decoding only.
   std::function<void(Progress)> progress;
-  // Hypotheses as they stand that progress tells, at most; a search of steps tells one.
+  // Hypotheses as they stand that progress reports, at most; a search of steps reports one.
   int num_provisional = 0;
   // Of a source that arrives while it is searched (Engine::Recognize): its frames, and where
   // segments end.
   std::shared_ptr<FrameFeed> feed;
   std::vector<search::EndpointRule> endpoint;
-  // Filled in until the answer is given, up to which it must live. Null: nobody asks.
+  // Filled in until the answer is given, up to which it must live. Null: not measured.
   Timeline* timeline = nullptr;
 
   bool IsCancelled() const { return cancelled != nullptr && cancelled->cancelled(); }

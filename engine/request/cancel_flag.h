@@ -1,5 +1,5 @@
-// CancelFlag: how a caller gives a request up, and when it did, so that it can be told how long the
-// request's rows were held after that.
+// CancelFlag: how a caller gives a request up, and when it did, so that it can be measured how long
+// the request's rows were held after that.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_CANCEL_FLAG_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_CANCEL_FLAG_H_
 
@@ -23,8 +23,9 @@ class CancelFlag {
   }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
-  // When Cancel was called; never before the flag could be seen, so that whoever looked before this
-  // time may have missed it and whoever looked after has not. `now` while Cancel is under way.
+  // When Cancel was called; never before the flag could be seen, so that a thread that looked
+  // before this time may have missed it and one that looked after has not. `now` while Cancel is
+  // under way.
   absl::Time when(absl::Time now) const {
     const int64_t at = at_.load();
     return at == 0 ? now : absl::FromUnixNanos(at);

@@ -31,9 +31,9 @@ class Driver {
   virtual void Join(std::unique_ptr<Request> request) = 0;
 
   // One step of every request. Those that finish, fail or are given up get their answer and leave;
-  // `observer` (may be null) is told of the latter. underway: through whom others may answer them
-  // while the model's graph runs; null: nobody. The time that the selection took, if there is an
-  // observer.
+  // `observer` (may be null) is notified of the latter. underway: through whom others may answer
+  // them while the model's graph runs; may be null. The time that the selection took, if there is
+  // an observer.
   virtual absl::Duration Step(const ops::ExecutionContext& context, EngineObserver* observer,
                               Underway* underway) = 0;
   absl::Duration Step(const ops::ExecutionContext& context) {

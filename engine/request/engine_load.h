@@ -21,13 +21,13 @@ struct EngineLoad {
   int64_t max_bytes = 0;
   int num_threads = 0;
   int num_streams = 0;
-  // How long the first in the queue has waited; zero if nobody waits.
+  // How long the first in the queue has waited; zero if the queue is empty.
   absl::Duration oldest_wait;
   // How long the engine's present turn takes: what was admitted is encoded and every model makes
   // a step. Zero while there is no work.
   absl::Duration turn;
   // For how long no stream has begun a turn or waited for work: the engine's sign of life. A
-  // stream that hangs beside others that do not leaves it small.
+  // stream that hangs while others do not leaves it small.
   absl::Duration stalled;
 };
 

@@ -1,4 +1,4 @@
-// How an engine works, and whom it tells of its work.
+// How an engine works, and which observer it notifies of its work.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_ENGINE_OPTIONS_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_ENGINE_OPTIONS_H_
 
@@ -30,18 +30,18 @@ struct SourceFacts {
   int64_t row_steps = 0;
 };
 
-// Told of the engine's work, on a thread of the engine: it must return at once.
+// Notified of the engine's work, on a thread of the engine: it must return at once.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  // Sources of `model` have been encoded together; they have so many positions together.
+  // Sources of `model` have been encoded together; with their positions together.
   virtual void OnEncode(const DecodeModel& model, int num_sources, int64_t num_positions,
                         absl::Duration took) = 0;
   // All running requests of `model` have made a step.
   virtual void OnStep(const DecodeModel& model, const StepFacts& facts) = 0;
   // A running request of `model` was cancelled, and its rows are free `after` that. steps: how many
   // it has taken part in since then; 0 of one that had not begun, 1 where the step under way, or
-  // none, was the last; 2 stands for more, and there are none.
+  // none, was the last; 2 would mean more, which cannot happen.
   virtual void OnCancelled(const DecodeModel& /*model*/, int /*steps*/, absl::Duration /*after*/) {}
   // A source that had left the queue gets its answer next.
   virtual void OnEnd(const DecodeModel& /*model*/, const SourceFacts& /*facts*/) {}

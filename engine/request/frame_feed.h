@@ -1,8 +1,8 @@
-// FrameFeed: the frames of a source that arrives while it is searched, on their way from whoever
-// receives them to the driver that reads them. It is where a stream's two sides meet: one adds
+// FrameFeed: the frames of a source that arrives while it is searched, on their way from the thread
+// that receives them to the driver that reads them. It is where a stream's two sides meet: one adds
 // pieces whenever they come, the other takes what is there, between two steps, or leaves the
 // request aside until there is something to take. A request that is aside costs nothing but what it
-// holds: nobody looks at it.
+// holds: no step visits it.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_FRAME_FEED_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_FRAME_FEED_H_
 
@@ -65,7 +65,7 @@ class FrameFeed {
   void SetBell(std::function<void()> bell) { bell_ = std::move(bell); }
 
  private:
-  // Tells whoever set the request aside, once.
+  // Notifies the driver that set the request aside, once.
   void Ring();
 
   const std::function<void()> on_room_;

@@ -1,7 +1,7 @@
 // ParkedDrivers: a model's drivers that have nothing to do at the moment. A driver's buffers
 // are as large as its steps; a model that gets one request at a time would buy them anew for each.
-// They wait with the model, and go with it: a parked driver keeps no model alive, and nobody has to
-// wake up to let go of it. Private to engine/.
+// They wait with the model, and go with it: a parked driver keeps no model alive, and no thread has
+// to wake up to let go of it. Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_PARKED_DRIVERS_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_PARKED_DRIVERS_H_
 
@@ -24,7 +24,7 @@ class ParkedDrivers {
   ParkedDrivers(const ParkedDrivers&) = delete;
   ParkedDrivers& operator=(const ParkedDrivers&) = delete;
 
-  // One of those parked with `model`; null: there is none.
+  // One of those parked with `model`; null if missing.
   static std::unique_ptr<Driver> Take(std::shared_ptr<const DecodeModel> model);
   // Back to its model, from which it takes its hands; or, if its requests took more memory than
   // kMostParkedBytes at once or it failed, away with it. It must be idle.

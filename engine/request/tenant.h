@@ -1,4 +1,4 @@
-// Tenant: somebody who shares the engine with others, and how much of it is theirs; priorities.
+// Tenant: a caller that shares the engine with others, and how much of it is theirs; priorities.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_TENANT_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_TENANT_H_
 

@@ -209,7 +209,7 @@ void EncodeAll(const ops::ExecutionContext& context, absl::Span<EncodeGroup> gro
 }
 
 // Found of a source once it was encoded: that it is too short for a frame, for example. What the
-// encoder itself says is nobody's fault.
+// encoder itself reports is no fault of the source.
 bool IsFaultOfSource(const absl::Status& status) {
   const status::Faults faults = status::FaultsOf(status);
   return absl::IsInvalidArgument(status) && !faults.empty() && !faults[0].field.empty();
@@ -219,7 +219,7 @@ bool IsFaultOfSource(const absl::Status& status) {
 void HandOn(EncodeGroup& group, const Outcome& outcome, const Underway* underway, Requests& ready,
             Requests* again) {
   if (outcome.out_of_memory) {
-    group.requests.clear();  // they are told as they go
+    group.requests.clear();  // their destructors answer them
     return;
   }
   for (size_t i = 0; i < group.requests.size(); ++i) {

@@ -19,7 +19,7 @@ struct EncodeGroup {
   std::vector<std::unique_ptr<Request>> requests;  // Encode takes them
   int num_sources = 0;
   int64_t positions = 0;                         // of the sources, together
-  absl::Time deadline = absl::InfiniteFuture();  // when nobody waits for it any more
+  absl::Time deadline = absl::InfiniteFuture();  // the last deadline of its requests
   absl::Duration took;                           // filled in by Encode
 };
 
@@ -34,7 +34,7 @@ void SplitForThreads(int num_threads, std::vector<EncodeGroup>& groups);
 // side by side if there are at least as many as threads, else one after the other on all threads.
 // Those that fail get their answer here; the others are returned, in their order, ready to join the
 // running batch. underway: through whom others may answer them meanwhile, and interrupt the runs
-// (null: nobody); then those without an answer are put into `again`. A group for which there is no
+// (may be null); then those without an answer are put into `again`. A group for which there is no
 // memory gets its answer, too.
 std::vector<std::unique_ptr<Request>> Encode(
     const ops::ExecutionContext& context, absl::Span<EncodeGroup> groups,

@@ -41,7 +41,7 @@ class Hangs {
   // Unavailable, with the time to wait, while the model is out.
   absl::Status Check(const DecodeModel& model, absl::Time now) const;
 
-  // Tells `observer` of each model that goes out; null ends that. It must return at once.
+  // Calls `observer` for each model that goes out; null ends that. It must return at once.
   void Observe(std::function<void(const DecodeModel&)> observer);
 
  private:

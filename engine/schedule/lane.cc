@@ -103,7 +103,7 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
     ready = Encode(context_, groups, &underway_, &again);
     to_encode_.Add(std::move(again));
   } catch (const std::bad_alloc&) {
-    // The requests were told as they went.
+    // The requests were answered when they were destroyed.
   }
   encoding_ = {};
   // Loops look at the deadline themselves.
@@ -133,7 +133,7 @@ void Lane::Join(const std::shared_ptr<const DecodeModel>& model, Requests ready)
       driver.Join(std::move(request));
     }
   } catch (const std::bad_alloc&) {
-    // The requests were told as they went.
+    // The requests were answered when they were destroyed.
   }
 }
 

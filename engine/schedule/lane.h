@@ -39,7 +39,7 @@ class Lane {
 
   // For any thread: looks at the run that is under way. If it takes long, requests of this lane
   // that are past their deadline or cancelled get their answer now, as all do when `end` is not OK.
-  // A run in which nobody is left is interrupted; so is, after slow_step, one that somebody has
+  // A run without waiting requests is interrupted; so is, after slow_step, one that a request has
   // left, for the others to repeat it without them; and after step_timeout any. Calls `slow`, under
   // the lock, if it takes longer than slow_step, and `hung` if the model is out of service from now
   // on.
@@ -52,7 +52,7 @@ class Lane {
   // It has one model, and other lanes go on without it. Set by `slow`.
   bool is_apart = false;
   // For the stream, under its lock: of a lane that is apart, its model (null: it takes no more),
-  // requests that were handed to it, and what else the admission was told that it runs; whether the
+  // requests that were handed to it, and the load last reported to the admission; whether the
   // lane's thread has ended.
   const DecodeModel* apart_model = nullptr;
   EncodeQueue inbox;

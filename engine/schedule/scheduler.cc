@@ -44,7 +44,7 @@ void Scheduler::Run(const LanePtr& lane, bool is_first) {
   UseUsualTimeSlices();
   const StepProfile::Here profile(number_ == 0 && is_first ? options_.profile : nullptr);
   {
-    absl::MutexLock lock(&mutex_);  // whoever started it has filled the lane
+    absl::MutexLock lock(&mutex_);  // the starting thread has filled the lane
   }
   EncodeQueue::Requests admitted;
   for (absl::Status end; Take(*lane, admitted, end); admitted.clear()) {
@@ -119,7 +119,7 @@ bool Scheduler::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Sta
       return false;
     }
   } else if (lane.inbox.empty() && lane.next_work() > absl::Now()) {
-    // Streams of the model wait for frames; whoever adds some does not know of this lane.
+    // Streams of the model wait for frames; FrameFeed wakes the admission, not this lane.
     constexpr absl::Duration kLook = absl::Milliseconds(10);
     const auto has_news = [&lane]() { return !lane.inbox.empty(); };
     mutex_.AwaitWithTimeout(absl::Condition(&has_news), kLook);

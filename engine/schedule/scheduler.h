@@ -39,7 +39,7 @@ class Scheduler {
   // What the lane works on next; false: its thread ends.
   bool Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end);
   bool TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end);
-  // Hands requests of models that have a lane of their own to it, and refuses those of models that
+  // Hands requests of models that have a separate lane to it, and refuses those of models that
   // are out of service.
   void HandOn(EncodeQueue::Requests& admitted);
   // A new thread takes over what the lane has of other models than `model`. Under the lane's lock.

@@ -17,7 +17,7 @@ class Supervisor {
  public:
   static constexpr absl::Duration kInterval = absl::Milliseconds(20);
 
-  // Calls `look` every kInterval while `has_work`, on a thread of its own.
+  // Calls `look` every kInterval while `has_work`, on a separate thread.
   Supervisor(std::function<bool()> has_work, std::function<void()> look);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;

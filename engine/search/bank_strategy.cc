@@ -16,7 +16,7 @@ void BankStrategy::Prepare(const Step& step, absl::Span<RowRules> /*rules*/) con
 }
 
 void BankStrategy::DealOut() {
-  // A pair's turn is its place among those of its own bank; few banks are there at a time.
+  // A pair's turn is its place among those of the same bank; few banks are there at a time.
   bank_turns_.clear();
   turn_of_pair_.clear();
   for (const Pair& pair : pairs_) {

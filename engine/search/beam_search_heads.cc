@@ -1,4 +1,4 @@
-// The part of BeamSearch that tells, before its end, what the answer may become.
+// The part of BeamSearch that lists, before its end, what the answer may become.
 #include <algorithm>
 
 #include "engine/search/beam_search.h"

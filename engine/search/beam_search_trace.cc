@@ -1,4 +1,4 @@
-// The part of BeamSearch that tells its trace what the strategies do not.
+// The part of BeamSearch that records in its trace what the strategies do not.
 #include <algorithm>
 #include <utility>
 

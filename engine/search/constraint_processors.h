@@ -1,5 +1,5 @@
 // Processors that keep hypotheses inside a set of texts, or near one text. docs/decoding.md,
-// 'Prefix and constraints'.
+// 'Prefixes' and 'Closed lists'.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_CONSTRAINT_PROCESSORS_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_CONSTRAINT_PROCESSORS_H_
 

@@ -1,7 +1,7 @@
-// What scorers beside the model say of one row's next token, joined with their weights into what
+// What further scorers say of one row's next token, joined with their weights into what
 // the row's ranks gain (docs/decoding.md, 'Fusion'); and what each decoder of an ensemble says. The
-// search asks nothing of them itself: whoever runs the model runs them too, and moves their states
-// as the search moves rows.
+// search asks nothing of them itself: the code that runs the model runs them too, and moves their
+// states as the search moves rows.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_FUSION_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_FUSION_H_
 
@@ -57,7 +57,7 @@ struct MemberScores {
   float log_prob(int32_t token) const;
 };
 
-// What is told of a token beside its log-probability: of each scorer, then of each member.
+// What is reported of a token besides its log-probability: of each scorer, then of each member.
 using TokenParts = std::array<float, kMaxScorers + kMaxMembers>;
 
 }  // namespace beamwright::search

@@ -37,9 +37,9 @@ struct Hypothesis {
   double coverage = 0;  // coverage penalty, <= 0
   // The row of the step that each token was chosen from: what of a step belongs to the hypothesis.
   std::vector<int32_t> rows;
-  double reward = 0;                // what options gave beside it (Processor::Reward)
+  double reward = 0;                // what options added to it (Processor::Reward)
   std::vector<double> scorer_sums;  // by scorer: what it said of the tokens that `sum` is over
-  std::vector<double> member_sums;  // likewise by decoder of an ensemble
+  std::vector<double> member_sums;  // the same by decoder of an ensemble
   // Sum, reward and weighted scorers' sums after word reward and length penalty, plus coverage.
   double score = 0;
   int traced = -1;  // the number of its last token's candidate in the trace

@@ -1,8 +1,8 @@
 // LexicalConstraints: token sequences that every hypothesis must contain (Post and Vilar 2018,
 // "Fast lexically constrained decoding with dynamic beam allocation"; Hu et al. 2019 for the
-// bookkeeping). It tells the search how much of them a row has met, its bank, and keeps end tokens
-// away until that is all. How rows of different banks share the beam is docs/decoding.md, 'Lexical
-// constraints'.
+// bookkeeping). It reports to the search how much of them a row has met, its bank, and keeps end
+// tokens away until that is all. How rows of different banks share the beam is docs/decoding.md,
+// 'Required sequences'.
 //
 // Progress is exact but for one simplification: a token counts for one constraint only, and a
 // constraint that breaks off starts again from its beginning, with the breaking token at most.
@@ -43,7 +43,7 @@ class LexicalConstraints final : public Processor {
   // Whether sequence i may be worked on now.
   bool IsOpen(size_t i, const Progress& progress) const;
   // Moves to the first open sequence that starts with the `matched` tokens of `current` and goes on
-  // with `token`; false if there is none. A sequence that is complete with it is preferred.
+  // with `token`; false without one. A sequence that is complete with it is preferred.
   bool Extend(int32_t token, size_t matched, Progress& progress) const;
 
   std::vector<TokenSequence> sequences_;

@@ -15,8 +15,8 @@ namespace beamwright::search {
 struct Pair {
   double rank = 0;     // what pairs are ranked by
   double sum = 0;      // of log-probabilities, this token's included
-  double reward = 0;   // likewise
-  double fused = 0;    // likewise: what scorers add
+  double reward = 0;   // of rewards, this token's included
+  double fused = 0;    // what scorers add, this token included
   int32_t parent = 0;  // row, and its slot, in the step before
   int32_t token = 0;
   float rank_score = 0;  // the token's share in rank

@@ -44,7 +44,7 @@ enum class AtLimit : uint8_t {
 
 enum class Sampling : uint8_t {
   kNone,
-  kRandom,              // n_best samples with replacement, each in a row of its own
+  kRandom,              // n_best samples with replacement, each in a separate row
   kWithoutReplacement,  // stochastic beam search (Kool, van Hoof, Welling 2019)
 };
 
@@ -65,7 +65,7 @@ struct ConstraintOptions {
   std::vector<TokenSequence> required;  // each occurs; they share no tokens
   bool required_in_order = false;
   std::vector<Hotword> hotwords;
-  int num_alternatives = 0;  // > 0: hypotheses with so many different first tokens; then n_best
+  int num_alternatives = 0;         // > 0: the number of different first tokens; then n_best
   double alternative_min_prob = 0;  // of a first token, [0, 1]
 };
 
@@ -128,7 +128,7 @@ struct SearchOptions {
   std::vector<ScorerWeight> scorers;  // at most kMaxScorers; what they say comes with candidates
   int num_members = 0;                // > 0: decoders of an ensemble; candidates have their scores
   int num_top_tokens = 0;             // alternatives recorded for each token of an answer
-  int trace = 0;  // > 0: the search records its steps, with so many dropped candidates of each
+  int trace = 0;  // > 0: the search records its steps, with this number of dropped candidates
 };
 
 // Options that do not go together, by the names of the fields of DecodeOptions.

@@ -57,7 +57,7 @@ class Processor {
   virtual double Promise(int64_t /*state*/) const { return 0; }
   // Appends the tokens that go on with what earns a reward and has begun already.
   virtual void AddContinuations(int64_t /*state*/, std::vector<int32_t>& /*tokens*/) const {}
-  // Added to the rank of all the row's pairs in this step, beside the bonuses of its rules.
+  // Added to the rank of all the row's pairs in this step, in addition to the bonuses of its rules.
   virtual double RankOffset(int64_t /*state*/) const { return 0; }
   // True: Reward or RankOffset may be other than 0.
   virtual bool gives_rewards() const { return false; }

@@ -1,6 +1,6 @@
 // RowSearch: what decides which rows a model runs in the next step and what they read. Two kinds
-// exist: BeamSearch chooses tokens, TargetScorer is told them. Whoever runs the model needs to know
-// no more than this of either:
+// exist: BeamSearch chooses tokens, TargetScorer is given them. The code that runs the model needs
+// to know no more than this of either:
 //
 //   while (!search.done()) {
 //     // gather states by parents(), feed tokens(), scan the logits under rules() for the

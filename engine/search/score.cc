@@ -7,7 +7,7 @@
 namespace beamwright::search {
 namespace {
 
-// Far above what rounding does to sums of kMaxLength rewards, far below what tells scores apart.
+// Far above what rounding does to sums of kMaxLength rewards, far below what distinguishes scores.
 constexpr double kHair = 1e-9;
 
 }  // namespace

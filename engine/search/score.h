@@ -51,7 +51,7 @@ class ScoreTable {
   int max_length_;  // of generated tokens
   int min_length_;
   std::vector<double> norms_;         // [offset + max_length + 1]; index 0 is not used
-  std::vector<double> largest_from_;  // likewise: the largest norm from this length on
+  std::vector<double> largest_from_;  // at each length: the largest norm from there on
 };
 
 }  // namespace beamwright::search

@@ -1,5 +1,5 @@
 // SearchTrace: what a search considered in each step and what became of it (docs/decoding.md,
-// 'Trace'). Strategies note each pair in the order in which they take them; the search tells which
+// 'Trace'). Strategies note each pair in the order in which they take them; the search says which
 // of those that ended are in its answer. A search without one has a null pointer in its place.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_SEARCH_TRACE_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_SEARCH_TRACE_H_
@@ -77,7 +77,7 @@ class SearchTrace {
   // What the trace of such a search holds at most.
   static int64_t MaxBytes(const SearchOptions& options);
 
-  // A new step, in which the following four tell what becomes of the rows' candidates.
+  // A new step, in which the following four record what becomes of the rows' candidates.
   void StartStep(std::vector<TracedRow> rows);
   // The next pair of the strategy's `order`-th order: 0, or its group where groups are ranked
   // apart. `living`: what lives on so far, for what earlier groups' choice takes off its rank.

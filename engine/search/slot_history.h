@@ -2,7 +2,7 @@
 // for each step, who got a token and whom it continues. No row ever copies its history; the paths
 // are found once, at the end.
 //
-// A search with beam B and n-best list N has B + N slots. Live row i of a step stands in slot i; a
+// A search with beam B and n-best list N has B + N slots. Live row i of a step is in slot i; a
 // finished hypothesis in one of the slots B to B + N - 1, where it rests: it gets no token any more
 // and is its own parent. A slot may be given to a better finished hypothesis later; what it held
 // before is then forgotten, because the walk back from the end leaves the slot at the new one.
@@ -36,7 +36,7 @@ class SlotHistory {
   absl::Span<const int32_t> slot_ids() const { return slot_ids_; }
   // The slot of the step before; the slot's own number where it got no token.
   absl::Span<const int32_t> slot_parents() const { return slot_parents_; }
-  // Token and log-probability; -1 and 0 where there is none.
+  // Token and log-probability; -1 and 0 without a token.
   absl::Span<const int32_t> tokens() const { return tokens_; }
   absl::Span<const float> log_probs() const { return log_probs_; }
 

@@ -37,7 +37,7 @@ class StableTokens {
 };
 
 // The hypothesis that would be first if the search ended now, by score alone: its tokens. Empty
-// before the first step. `best` tells which it is.
+// before the first step. `best` is set to it.
 std::vector<int32_t> BestTokensSoFar(const BeamSearch& search, BeamSearch::Head& best);
 
 }  // namespace beamwright::search

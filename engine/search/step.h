@@ -57,7 +57,7 @@ inline float RankScore(const RowCandidates& row, size_t candidate) {
 class Step {
  public:
   // number: steps made before this one. The options' end tokens are ascending and distinct. trace:
-  // null, or what strategies tell of pairs.
+  // null, or the record of pairs.
   Step(const SearchOptions& options, const RowPipeline& pipeline, absl::Span<LiveRow> rows,
        int number, SearchTrace* trace = nullptr)
       : options_(options), pipeline_(pipeline), rows_(rows), number_(number), trace_(trace) {}
@@ -83,7 +83,7 @@ class Step {
   bool forced_end() const { return forced_end_; }
   void ForceEnd() { forced_end_ = true; }
 
-  // Also finds what each row's pairs start from, and what it reads of its own list.
+  // Also finds what each row's pairs start from, and what it reads of its list.
   void SetCandidates(absl::Span<const RowCandidates> candidates);
 
   bool IsEnd(int32_t token) const {

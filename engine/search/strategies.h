@@ -17,12 +17,12 @@ class Strategies {
   // The options must be valid.
   explicit Strategies(const SearchOptions& options);
 
-  // Of the step in which rows have so many tokens behind the target prefix; negative: within it.
+  // Of the step with this number of tokens after the target prefix; negative: within it.
   Strategy& At(int num_generated) const;
 
  private:
   int last_;                          // num_generated of the last step
-  std::unique_ptr<Strategy> prefix_;  // null where there is none, like the next
+  std::unique_ptr<Strategy> prefix_;  // null if missing, like the next
   std::unique_ptr<Strategy> alternatives_;
   std::unique_ptr<Strategy> free_;
   std::unique_ptr<Strategy> forced_end_;  // null: the last step is like others

@@ -1,6 +1,6 @@
 // Strategy: one way to advance a search by a step. It says how many candidates of each row it
 // needs, what the step's scan must watch or draw for it, and then chooses which pairs (row, token)
-// live on and which finish. Every way is a small file of its own; strategies.h says which of them a
+// live on and which finish. Every way is a separate small file; strategies.h says which of them a
 // request's steps take. What all have in common (order, scores, the n-best list, stopping) is
 // BeamSearch's.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_STRATEGY_H_
@@ -21,7 +21,7 @@ class Strategy {
 
   // How many candidates of each row it needs for an exact answer, the vocabulary's size aside.
   // With E end tokens: beam_size + E, because the first beam_size other pairs of all rows are among
-  // the first beam_size other pairs of their own row, which stand among its first beam_size + E,
+  // the first beam_size other pairs of their row, which are among its first beam_size + E,
   // and an end token's pair that may finish ranks below beam_size in its row. Greedy search needs
   // one.
   virtual int candidates_per_row(const SearchOptions& options) const;

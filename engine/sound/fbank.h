@@ -50,7 +50,7 @@ class Fbank {
   const FbankOptions& options() const { return options_; }
   int frame_length() const { return static_cast<int>(window_.size()); }  // samples
   int frame_shift() const { return frame_shift_; }                       // samples
-  // Of a source of so many samples that is complete.
+  // Of a complete source of `num_samples` samples.
   int64_t NumFrames(int64_t num_samples) const;
   // The first sample of a frame; below 0 where the sound is mirrored.
   int64_t FirstSample(int64_t frame) const;

@@ -18,7 +18,7 @@ void PowerSpectrum::Factors::Add(double angle) {
 }
 
 PowerSpectrum::PowerSpectrum(int size) : num_pairs_(size / 2), order_{0} {
-  // Every fourth value makes a transform of its own, as long as that goes.
+  // Every fourth value makes a separate transform, as long as that goes.
   int stride = 1;
   const auto split = [&](int parts) {
     std::vector<int> order;

@@ -2,10 +2,10 @@
 // in single precision, rounded as in kaldi-native-fbank's published programs.
 //
 // Features are logarithms. Where a line of the spectrum has a millionth of its frame's energy, as
-// beside a pure tone, they show what the transform rounded off, and another transform, however
+// next to a pure tone, they show what the transform rounded off, and another transform, however
 // good, differs there by 0.01 to 1. So this is the algorithm of the library that kaldi-native-fbank
 // uses (kissfft: radix 4 in time over pairs of samples, then the two halves of a real signal are
-// told apart), and the order of its additions is what -ffast-math made of it in the wheels of
+// separated), and the order of its additions is what -ffast-math made of it in the wheels of
 // version 1.23 for x86-64. Here that order is written down; it holds with any compiler on any
 // machine.
 #ifndef BEAMWRIGHT_ENGINE_SOUND_POWER_SPECTRUM_H_
@@ -44,11 +44,11 @@ class PowerSpectrum {
   // re, im: [num_pairs_].
   static void JoinFour(const Stage& stage, int num_values, float* re, float* im);
 
-  const int num_pairs_;           // of samples; the transform is one of so many complex values
+  const int num_pairs_;           // of samples; the transform has this number of complex values
   std::vector<int> order_;        // the pair that each value begins as
   bool begins_with_two_ = false;  // num_pairs_ is no power of four
   std::vector<Stage> stages_;
-  Factors halves_;  // that tell the halves apart, from line 1 on
+  Factors halves_;  // that separate the halves, from line 1 on
 };
 
 }  // namespace beamwright::sound

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kZeros = 6;
 
-// The filter's value so many seconds beside its centre.
+// The filter's value at this distance in seconds from its centre.
 double Filter(double cutoff, double seconds) {
   const double half_width = kZeros / (2 * cutoff);
   if (std::abs(seconds) >= half_width) {

@@ -40,7 +40,7 @@ class Resampler {
   const Place& PlaceOf(int64_t number, int64_t& begin, int64_t& end) const;
   float At(int64_t number) const;
 
-  // A period of both rates: so many old samples, and as many places.
+  // A period of both rates: old samples, and as many places.
   int64_t period_in_ = 0;
   std::vector<Place> places_;
   bool is_same_ = false;

@@ -52,7 +52,7 @@ absl::Status WithRetryAfter(absl::Status status, absl::Duration wait);
 absl::Status WithDetail(absl::Status status, const google::protobuf::Message& detail);
 
 // Of what fails because an allocation did: ResourceExhausted, worth another try. Made once, so that
-// it takes no memory when there is none.
+// it takes no memory when memory is short.
 const absl::Status& OutOfMemory();
 
 // Empty without one.

@@ -1,7 +1,7 @@
 // Fault: what is wrong with a request, or with a file, as data: a field and a text. A fault is made
 // once, where it is found, and each layer on the way out may rename its field ("text" becomes
-// "targets[0].text"); nobody reads messages. A status carries its faults as a google.rpc.BadRequest
-// beside the message that they make, so that each protocol renders the same faults: gRPC and REST
+// "targets[0].text"); messages are for people. A status carries faults as a google.rpc.BadRequest
+// with the message made of them, so that each protocol renders the same faults: gRPC and REST
 // as details, the Open Inference Protocol and the command line as the message.
 #ifndef BEAMWRIGHT_ENGINE_STATUS_FAULT_H_
 #define BEAMWRIGHT_ENGINE_STATUS_FAULT_H_
@@ -42,7 +42,7 @@ std::string ToString(absl::Span<const Fault> faults);
 
 // InvalidArgument that carries the faults; its message is theirs. There must be one.
 absl::Status InvalidFields(absl::Span<const Fault> faults);
-// OK if there are none.
+// OK without faults.
 absl::Status OkOrInvalid(absl::Span<const Fault> faults);
 template <typename... Pieces>
 absl::Status InvalidField(absl::string_view field, const Pieces&... pieces) {

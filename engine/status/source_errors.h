@@ -26,7 +26,7 @@ struct SourceNames {
 // wait of those that stand first in this order: UNAVAILABLE; RESOURCE_EXHAUSTED that says when to
 // try again; DEADLINE_EXCEEDED; faults of the server; faults of the request; what never fits;
 // CANCELLED. So a client that tries again whenever that can help a source loses none, and one that
-// is told of a fault of its own knows that trying again helps no source.
+// gets a fault of its request knows that trying again helps no source.
 absl::Status StatusOfFailedCall(absl::Span<const google::rpc::Status* const> errors,
                                 const SourceNames& names);
 
@@ -53,7 +53,7 @@ int CountErrors(const Results& results) {
   return count;
 }
 
-// Cut to so many bytes as a message, where it has more. First to go are details and all but the
+// Cut to `max_bytes` as a message. First to go are details and all but the
 // beginning of messages, then the errors of the last sources; the counts stay whatever the limit.
 v1::SourceErrors Shortened(const v1::SourceErrors& errors, size_t max_bytes);
 

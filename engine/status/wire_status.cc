@@ -14,9 +14,9 @@ namespace beamwright::status {
 namespace {
 
 // Clients refuse trailers above 8 KiB; a character may take three bytes each there, and the message
-// is sent once more, in base64, beside the details.
+// is sent once more, in base64, with the details.
 constexpr size_t kMaxMessageBytes = 1024;
-// Metadata of an ErrorInfo, likewise.
+// The same for metadata of an ErrorInfo.
 constexpr size_t kMaxDetailBytes = 1024;
 
 // Faults of a request, each in as many bytes.
@@ -176,7 +176,7 @@ int HttpCode(absl::StatusCode code) {
     case absl::StatusCode::kResourceExhausted:
       return 429;
     case absl::StatusCode::kCancelled:
-      return 499;  // nginx's "client closed request"; nobody reads it
+      return 499;  // nginx's "client closed request"; the client has gone
     case absl::StatusCode::kUnimplemented:
       return 501;
     case absl::StatusCode::kUnavailable:

@@ -11,20 +11,20 @@
 
 namespace beamwright::status {
 
-// Never UNKNOWN, which would tell a client nothing: what has no code of its own is INTERNAL.
+// Never UNKNOWN, which says nothing to a client: errors without a code are INTERNAL.
 absl::StatusCode WireCode(absl::StatusCode code);
 
-// `text` for those who take valid UTF-8 alone: escaped where it is none, and cut.
+// `text` for those who take valid UTF-8 alone: escaped where it is not, and cut.
 std::string WireText(absl::string_view text, size_t max_bytes);
 
-// Likewise, cut to what fits into a trailer.
+// The message, cut to what fits into a trailer.
 std::string WireMessage(const absl::Status& status);
 
 // What a status is sent in: gRPC's trailer, for which clients have 8 KiB, or a body of HTTP.
 enum class Room { kTrailer, kBody };
 
 // Both as a message; `status` is not OK. Its details are an ErrorInfo, whose reason is the code's
-// where the status has none of its own; a RetryInfo where trying again makes sense; a BadRequest
+// where the status has no reason; a RetryInfo where trying again makes sense; a BadRequest
 // where fields are at fault (status/error_details.h); the errors of sources where a call failed for
 // them (source_errors.h), as far as there is room.
 google::rpc::Status ToRpcStatus(const absl::Status& status, Room room = Room::kTrailer);

@@ -1,4 +1,4 @@
-// Engine: decodes sources with beam search, many at once, on a thread team of its own. It needs no
+// Engine: decodes sources with beam search, many at once, on its thread team. It needs no
 // server: examples/decode_in_process.cc is the whole of it.
 //
 // A scheduler thread (or several: streams) admits requests, runs encoders in groups of equal source
@@ -45,8 +45,8 @@ class Engine {
                               const CallOptions& call, Callback done) = 0;
 
   // Decodes a source whose frames arrive by call.feed, for models that are searched by frames and
-  // have no encoder: in segments, of which call.progress is told; they end where a rule of
-  // call.endpoint is met. What is told, and the answer, which is that of the last segment, do not
+  // have no encoder: in segments, which call.progress reports; they end where a rule of
+  // call.endpoint is met. The reports, and the answer, which is that of the last segment, do not
   // depend on when frames came, or on the pieces. `done` as for Decode; InvalidArgument besides if
   // the search needs the whole source, or has had no frame.
   virtual void Recognize(std::shared_ptr<const DecodeModel> model,
@@ -78,7 +78,7 @@ class Engine {
   // Whether all that was accepted is answered; within `done`, that one counts as answered. Takes no
   // lock.
   virtual bool idle() const = 0;
-  // Tells `observer`, on a thread of the engine, of each model that goes out of service because its
+  // Calls `observer`, on an engine thread, for each model that goes out of service because its
   // graph does not come to an end (EngineOptions::step_timeout); null ends that. It must not block.
   virtual void ObserveHangs(std::function<void(const DecodeModel&)> /*observer*/) {}
   // Of all tenants that wait or run, by name.

@@ -19,7 +19,7 @@ struct CgroupLimits {
 CgroupLimits ReadCgroupLimits(const std::string& root = "");
 
 // How long the CPU quota of its cgroup, or of one around it, has held threads back: the most of
-// them. None where no cgroup tells.
+// them. None where no cgroup says so.
 std::optional<double> ReadThrottledSeconds(const std::string& root = "");
 
 // Memory that this process may use: the machine's, cut by its cgroups; 0 if neither can be read.

@@ -14,7 +14,7 @@ namespace beamwright {
 int UsableCpus();
 
 // Bytes of the last cache before memory, which cores may share; 32 MiB where the system does not
-// tell.
+// say.
 int64_t LastCacheBytes();
 
 // What this process's threads, ended ones too, have used of the CPUs so far, in seconds.
@@ -34,8 +34,8 @@ bool HasInt8Products();
 // Whether it multiplies pairs of bf16 there (AVX512_BF16).
 bool HasBf16Products();
 
-// Whether it multiplies tiles (AMX) of 8-bit integers, or of bf16, beside AVX-512, and Linux gave
-// this process leave to: it is asked once.
+// Whether it multiplies tiles (AMX) of 8-bit integers, or of bf16, in addition to AVX-512, and
+// Linux gave this process leave to: it is asked once.
 bool HasInt8Tiles();
 bool HasBf16Tiles();
 

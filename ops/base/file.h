@@ -16,7 +16,7 @@ inline constexpr int64_t kMaxFileBytes = int64_t{16} << 30;
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxFileBytes);
 
 // False if nothing has this name. A link that leads nowhere is something, and so is what can't be
-// looked at: reading it tells why.
+// looked at: reading it gives the reason.
 bool IsThere(const std::string& path);
 
 }  // namespace beamwright

@@ -8,8 +8,8 @@
 
 namespace beamwright {
 
-// Asks the system for huge pages in [memory, memory + bytes), which nobody has written yet, if that
-// is large enough to hold some. A wish: nothing tells whether it is fulfilled.
+// Asks the system for huge pages in [memory, memory + bytes), which are not written yet, if that
+// is large enough to hold some. A wish: it is unknown whether it is fulfilled.
 void WishHugePages(void* memory, size_t bytes);
 
 }  // namespace beamwright

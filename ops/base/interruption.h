@@ -1,4 +1,4 @@
-// Interruption: how somebody outside tells work on graphs to stop before its end. A thread that
+// Interruption: how another thread stops work on graphs before its end. A thread that
 // works says which one it looks at; loops then look in each iteration and programs before each
 // instruction, and fail with Cancelled. One instruction that takes long is not interrupted.
 #ifndef BEAMWRIGHT_OPS_BASE_INTERRUPTION_H_

@@ -7,7 +7,7 @@
 
 namespace beamwright {
 
-// The messages of all errors, separated by "; ", with the code of the first; OK if there are none.
+// The messages of all errors, separated by "; ", with the code of the first; OK without errors.
 absl::Status JoinErrors(absl::Span<const absl::Status> statuses);
 
 }  // namespace beamwright

@@ -34,7 +34,7 @@ class JsonWriter {
   JsonWriter& Int(int64_t value);
   JsonWriter& Uint(uint64_t value);
   JsonWriter& Double(double value);  // null for infinities and NaN
-  JsonWriter& Float(float value);    // likewise
+  JsonWriter& Float(float value);    // null for infinities and NaN
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
   // A value that is JSON already: a message in protobuf's form.

@@ -1,6 +1,6 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011): random numbers as a function of a key and a counter. There is no state that could be
-// advanced by somebody else's request, so what is drawn cannot depend on what is drawn beside it.
+// advanced by another request, so what is drawn cannot depend on other draws.
 #ifndef BEAMWRIGHT_OPS_BASE_PHILOX_H_
 #define BEAMWRIGHT_OPS_BASE_PHILOX_H_
 

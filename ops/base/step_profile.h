@@ -1,6 +1,6 @@
 // StepProfile: where a thread's time goes, by phase, and how long each step takes. A benchmark
-// gives one to the engine, whose thread makes it its own; on every other thread, and where nobody
-// measures, a phase costs a look at a thread's own pointer.
+// gives one to the engine, whose thread makes it its own; on every other thread, and where no
+// benchmark measures, a phase costs a look at a thread's own pointer.
 //
 // Phases nest: time inside an inner phase counts for that one alone, so that the phases' times add
 // up to what passed.
@@ -43,7 +43,7 @@ class StepProfile {
    private:
     StepProfile* const before_;
   };
-  // The thread's own; null: nobody measures it.
+  // The thread's profile; null: not measured.
   static StepProfile* current() { return current_; }
 
   // Starts counting for `phase`; returns the one that was counted for until now.

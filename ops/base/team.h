@@ -1,12 +1,12 @@
 // Team: the threads that share the parts of a loop with the thread that calls. Each calling thread
-// has one of its own (`OfThread`), whose members it starts when they are first needed and which end
+// has one (`OfThread`), whose members it starts when they are first needed and which end
 // with it.
 //
-// The caller never waits for a member that has not begun: parts that nobody has taken it does
+// The caller never waits for a member that has not begun: parts that no member has taken it does
 // itself, and an offer that was not taken up is withdrawn. So a core that is busy elsewhere costs a
 // loop little, where a barrier of all threads would wait for it. Members that have just worked look
 // out for the next loop for kLookout, since a step has many; then they sleep, so that an idle
-// process takes no time. Between two looks they offer their core to whoever else wants it.
+// process takes no time. Between two looks they offer their core to other processes.
 #ifndef BEAMWRIGHT_OPS_BASE_TEAM_H_
 #define BEAMWRIGHT_OPS_BASE_TEAM_H_
 
@@ -36,7 +36,7 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   // Calls body(i) once for each i in [0, count), on at most `threads` threads, the caller's among
-  // them; returns when all calls have. Each thread begins with parts of its own that follow one
+  // them; returns when all calls have. Each thread begins with its parts, which follow one
   // another, the same in every loop of as many parts, and then helps the others. A call from within
   // a body runs on its thread alone. body must not throw.
   void Run(int threads, int64_t count, absl::FunctionRef<void(int64_t)> body);
@@ -65,7 +65,7 @@ class Team {
     std::thread thread;
   };
 
-  // Members for so many threads, as far as the system gives them.
+  // `members` threads, as far as the system gives them.
   void Grow(size_t members);
   void Work(Member& member, size_t number);
   void DoParts(size_t first);

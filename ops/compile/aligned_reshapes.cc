@@ -11,7 +11,7 @@
 namespace beamwright::ops {
 namespace {
 
-// Two shapes made equally long: from behind, each extent stands beside its equal, or beside a 1 of
+// Two shapes made equally long: from behind, each extent meets its equal, or a 1 of
 // the other shape or one that was put in; where neither goes, the shorter rest is filled up.
 struct Alignment {
   std::vector<Extent> before;

@@ -15,7 +15,7 @@
 
 namespace beamwright::ops {
 
-// Nodes of a loop's body whose product is computed before the loop; empty if there is none.
+// Nodes of a loop's body whose product is computed before the loop; empty without any.
 std::vector<int> HoistedProducts(const Loop& loop, const GraphInfo& body_info);
 
 // `graph` and `info` as InferGraph leaves them, before and after. Loops inside bodies stay as they

@@ -9,7 +9,7 @@
 namespace beamwright::ops {
 namespace {
 
-// The node that alone reads what node `index` gives; -1 if there is none, or several.
+// The node that alone reads what node `index` gives; -1 if missing, or if several do.
 int OnlyReader(const Graph& graph, int index) {
   int reader = -1;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -75,7 +75,7 @@ bool ChangeScales(const GraphInfo& info, const OperatorSet& operators, Change ch
   return InferAgain(info, operators, graph);
 }
 
-// An axis that is not known yet; the number tells the node from others.
+// An axis that is not known yet; the number identifies the node.
 void Mark(int64_t number, Node& node) { node.attributes.Set("item_axis", -1 - number); }
 
 // `rows`: of what the scale is taken of.

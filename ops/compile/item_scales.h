@@ -23,7 +23,7 @@ RowProof TakeScalesByItem(const GraphInfo& info, const OperatorSet& operators,
                           const RowInputs& inputs, Graph& graph);
 
 // For the body of a step, whose rows are items; `info`: of the body. A value whose rows cannot be
-// told apart keeps its scale; such a step runs row by row.
+// separated keeps its scale; such a step runs row by row.
 void TakeScalesByRow(const GraphInfo& info, const OperatorSet& operators, Loop& loop);
 
 }  // namespace beamwright::ops

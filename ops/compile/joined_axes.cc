@@ -35,7 +35,7 @@ class Splitter {
 
  private:
   // The nodes from the Reshape that joins axes to the one before `index`, a Reshape that takes them
-  // apart again; empty if it is none.
+  // apart again; empty if it is not.
   std::vector<int> LayerBefore(int index) const {
     const Node& last = graph_.node(index);
     if (last.op != "Reshape" || info_.IsKnown(index)) {

@@ -1,6 +1,7 @@
 // Heads of attention as exports write them: [rows, heads, time, width] becomes
-// [rows * heads, time, width], is transposed, and comes apart again. Joined, rows cannot be told
-// from heads; a transpose of the axes apart gives the same numbers. Private to shape_folding.cc.
+// [rows * heads, time, width], is transposed, and comes apart again. Joined, rows cannot be
+// separated from heads; a transpose of the axes apart gives the same numbers. Private to
+// shape_folding.cc.
 #ifndef BEAMWRIGHT_OPS_COMPILE_JOINED_TRANSPOSES_H_
 #define BEAMWRIGHT_OPS_COMPILE_JOINED_TRANSPOSES_H_
 

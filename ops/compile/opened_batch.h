@@ -15,7 +15,7 @@ bool IsForOneRow(const Graph& graph);
 
 // Opens `graph`, which is for one row and as the importer leaves it, and proves that rows stay
 // apart: `opened`, `info` and `proof` are of the opened graph then. As every row of it is computed
-// as if it were alone, one row gives what the file gives. Returns what stands in the way, in which
+// as if it were alone, one row gives what the file gives. Returns the obstacle, in which
 // case they are not touched; empty if nothing does.
 std::string OpenBatch(Graph graph, const OperatorSet& operators, const RowInputs& rows,
                       Graph& opened, GraphInfo& info, RowProof& proof);

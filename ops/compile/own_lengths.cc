@@ -106,7 +106,7 @@ ValueId Times(ValueId lengths, int64_t factor, const std::string& name, Graph& g
   return factor == 1 ? lengths : add.Add("Multiply", {lengths, add.Int(factor)});
 }
 
-// The graph with one Parameter more, which tells `layers` where each row ends.
+// The graph with one Parameter more, from which `layers` read where each row ends.
 Graph WithLengths(const Graph& graph, const std::vector<SequenceLoop>& layers) {
   GraphCopy copy(graph);
   Node parameter;

@@ -1,6 +1,6 @@
-// memory[arange(rows), t]: each row picks a part of its own by a place of its own. Exports write
+// memory[arange(rows), t]: each row picks one of its parts by a separate index. Exports write
 // that with numbers that count all rows, as tuples of GatherND or as places in the rows joined with
-// the axis; with rows of several requests these numbers say nothing, and rows cannot be told apart.
+// the axis; with rows of several requests these numbers say nothing, and rows cannot be separated.
 // Private to shape_folding.cc.
 #ifndef BEAMWRIGHT_OPS_COMPILE_PICKED_BY_ROW_H_
 #define BEAMWRIGHT_OPS_COMPILE_PICKED_BY_ROW_H_

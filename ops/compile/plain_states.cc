@@ -54,7 +54,7 @@ class StateSimplifier {
     return outputs;
   }
 
-  // Whether a state starts with 0 and is one more in each iteration, and nobody asks for it
+  // Whether a state starts with 0 and is one more in each iteration, and nothing reads it
   // afterwards.
   bool Counts(int index, const LoopInput& rule, const GraphInfo& inside) const {
     const Node& node = graph_.node(index);

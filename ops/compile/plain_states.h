@@ -1,7 +1,7 @@
 // States of loops that are less than that. A `while` as TensorFlow and Keras write it carries all
 // that it reads: weights that nothing changes, and the number of the iteration. As states, weights
-// are not known when the body is compiled, and neither they nor the number can be told from what
-// belongs to rows. Private to shape_folding.cc.
+// are not known when the body is compiled, and neither they nor the number can be separated from
+// what belongs to rows. Private to shape_folding.cc.
 #ifndef BEAMWRIGHT_OPS_COMPILE_PLAIN_STATES_H_
 #define BEAMWRIGHT_OPS_COMPILE_PLAIN_STATES_H_
 

@@ -1,6 +1,6 @@
 // RowExtents: what extents add to the row rules of operators. A rule sees kinds and axes; whether
 // an integer that a graph computed about its shapes follows from the number of rows, or only from
-// extents that every number of rows leaves alone, is told by the symbols it is made of.
+// extents that every number of rows leaves alone, is decided by the symbols it is made of.
 // Private to compile/.
 #ifndef BEAMWRIGHT_OPS_COMPILE_ROW_EXTENTS_H_
 #define BEAMWRIGHT_OPS_COMPILE_ROW_EXTENTS_H_

@@ -1,4 +1,4 @@
-// RowFollower: which rows each value of a graph belongs to, as the operators' row functions tell,
+// RowFollower: which rows each value of a graph belongs to, by the operators' row functions,
 // through loops and branches. Positions of a sequence are followed by the same rules, in the place
 // of rows (own_lengths.cc). Private to compile/.
 #ifndef BEAMWRIGHT_OPS_COMPILE_ROW_FOLLOWER_H_
@@ -64,7 +64,7 @@ class RowFollower {
   std::string WhyNoSequence(const Node& node, const std::vector<RowInfo>& inputs) const;
   void FollowItemsApart(int index, const std::vector<RowInfo>& inputs);
   void FollowBranches(int index, const std::vector<RowInfo>& inputs);
-  // Rows of a loop's body Parameter; mixed if they can't be told.
+  // Rows of a loop's body Parameter; mixed if unknown.
   RowInfo Entering(const Node& node, const LoopInput& rule,
                    const std::vector<RowInfo>& inputs) const;
   // Rows of a loop's output that is made of a body result with `rows` and of this rank (-1: not

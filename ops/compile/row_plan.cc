@@ -174,7 +174,7 @@ class Planner {
     }
   }
 
-  // A segment's outputs that somebody outside reads (another segment, a Result) are joined where
+  // A segment's outputs that are read outside of it (another segment, a Result) are joined where
   // possible; inside later segments of the same requests ragged ones stay local. The next value of
   // a state that is as long as the source, such as a coverage, is joined at run time: requests
   // whose states differ in shape are not stepped together.

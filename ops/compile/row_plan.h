@@ -19,7 +19,7 @@ struct RowPlan {
     kConstant,  // or absent
     kRows,      // the request's rows of a value over all rows
     kRequest,   // a value of the request, held once
-    kMeasure,   // likewise, but without rows: the length of its source, for example
+    kMeasure,   // a value without rows, held once: the length of its source, for example
     kLocal,     // computed by the segment for this request
   };
   struct Segment {

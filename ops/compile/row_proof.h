@@ -1,6 +1,6 @@
 // RowProof: whether the rows of a whole graph (the sources of an encoder) stay apart, whatever they
 // hold and however many there are: then what is computed for one of them is the same, bit for bit,
-// alone and beside others (docs/architecture.md, 'Rows'). It rests on the same rules of operators
+// alone and with others (docs/architecture.md, 'Rows'). It rests on the same rules of operators
 // as the plan of a decoder's step; loops and branches are followed into their bodies.
 #ifndef BEAMWRIGHT_OPS_COMPILE_ROW_PROOF_H_
 #define BEAMWRIGHT_OPS_COMPILE_ROW_PROOF_H_
@@ -44,7 +44,7 @@ struct RowProof {
 struct RowInputs {
   int source = -1;
   int lengths = -1;
-  // [rows, length of the source], of ones where there is something to read. -1: there is none.
+  // [rows, length of the source], of ones where there is something to read. -1: none.
   int mask = -1;
   // Of `source`: the axis that counts positions. 0: its rows are of one length in any case.
   int length_axis = 0;

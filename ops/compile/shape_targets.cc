@@ -31,7 +31,7 @@ std::optional<std::vector<int64_t>> ReshapePattern(const ValueExtents& data,
   if (!special_zero && std::any_of(pattern.begin(), pattern.end(), is_zero)) {
     return std::nullopt;
   }
-  // The -1 of the file, where it can be told.
+  // The -1 of the file, where it is known.
   const auto given = std::find(pattern.begin(), pattern.end(), open);
   if (given != pattern.end() && data.shape.has_value()) {
     std::vector<Extent> others = pattern;

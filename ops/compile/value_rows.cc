@@ -17,7 +17,7 @@ class RowFinder {
             const std::vector<Scope>& scopes)
       : loop_(loop), info_(info), operators_(operators), scopes_(scopes) {}
 
-  // Which rows each value depends on, as the operators' row functions tell.
+  // Which rows each value depends on, by the operators' row functions.
   std::vector<RowInfo> Run() {
     const Graph& body = loop_.body;
     FindExtents();

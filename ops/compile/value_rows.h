@@ -1,4 +1,4 @@
-// Which rows of a step each value of a loop's body belongs to, as the operators' row functions tell
+// Which rows of a step each value of a loop's body belongs to, by the operators' row functions
 // (docs/architecture.md, 'Rows'): what planning a step over many rows rests on, and what computing
 // a table of a step's values for every token does.
 #ifndef BEAMWRIGHT_OPS_COMPILE_VALUE_ROWS_H_

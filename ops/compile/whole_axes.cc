@@ -102,7 +102,7 @@ bool LengthsAreWhole(const Node& node, const Extents& extents) {
       return false;
     }
     // A sequence of one step is what a step graph makes of its token; rows of tokens and of
-    // states are symbols of their own there, and all that a wrong number of lengths could hide is
+    // states are separate symbols there, and all that a wrong number of lengths could hide is
     // an error.
     one_each = one_each || time == Extent{};
     const size_t batch = rule.drop_axis && axis == 0 ? 1 : 0;

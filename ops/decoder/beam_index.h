@@ -1,4 +1,4 @@
-// Exports of stateful models reorder their states by an input of their own, `beam_idx`. Who steps
+// Exports of stateful models reorder their states by a separate input, `beam_idx`. Who steps
 // the graph for a search reorders states itself.
 #ifndef BEAMWRIGHT_OPS_DECODER_BEAM_INDEX_H_
 #define BEAMWRIGHT_OPS_DECODER_BEAM_INDEX_H_

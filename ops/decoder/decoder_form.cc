@@ -112,7 +112,7 @@ absl::StatusOr<int> NamedResult(const Graph& graph, const std::string& field,
              : Invalid(field, ": the ", whose, " has no result '", name, "'; it has ", known);
 }
 
-// Of a variable (ReadValue and Assign), the result of the same name; -1 if there is none.
+// Of a variable (ReadValue and Assign), the result of the same name; -1 if missing.
 int VariableResult(const Graph& graph, const std::string& input) {
   const absl::StatusOr<int> result = NamedResult(graph, "", input);
   if (!result.ok()) {

@@ -25,7 +25,7 @@ std::string NamesOf(const Graph& graph, const std::vector<int>& nodes) {
   });
 }
 
-// The Parameter of this name, as an index into graph.parameters; -1: there is none.
+// The Parameter of this name, as an index into graph.parameters; -1 if missing.
 int FindParameter(const Graph& graph, const std::string& name) {
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     if (PortName(graph, graph.parameters[i]) == name) {
@@ -225,7 +225,7 @@ class Joiner {
                : Invalid(field, ": is not set; there are ", NamesOf(graph, graph.results));
   }
 
-  // That nothing is left which nobody feeds.
+  // Checks that every input is fed.
   absl::Status CheckInputs() const {
     for (int i = 0; i < static_cast<int>(predictor_.parameters.size()); ++i) {
       const std::string name = PortName(predictor_, predictor_.parameters[static_cast<size_t>(i)]);
@@ -389,10 +389,10 @@ class Joiner {
   const TransducerOptions& options_;
   JoinedTransducer joined_;
   int tokens_ = -1;                // index into the predictor's parameters
-  std::vector<StepState> states_;  // likewise, and into its results
+  std::vector<StepState> states_;  // into its parameters, and into its results
   int output_ = -1;                // of its results: what the joiner reads
   int frame_ = -1;                 // of the joiner's parameters
-  int input_ = -1;                 // likewise
+  int input_ = -1;                 // of the joiner's parameters
   int logits_ = -1;                // of its results
 };
 

@@ -54,7 +54,7 @@ class RowGraph {
   absl::Status SelfCheck(int64_t num_tokens);
 
   // inputs: one [rows, ...] for each of inputs(). parents: for each row the row of `states` that it
-  // continues; 0, 1, 2 ... where there are none. states become [rows, ...].
+  // continues; 0, 1, 2 ... without parents. states become [rows, ...].
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor> inputs,
                    absl::Span<const int32_t> parents, Scratch& scratch, std::vector<Tensor>& states,
                    std::vector<Tensor>& results) const;

@@ -13,7 +13,7 @@ class Walk {
   Walk(const Graph& body, const GraphInfo& info, int result, ScoreKind kind)
       : body_(body), info_(info), at_(ReadBy(result)), kind_(kind) {}
 
-  // False: the result is none that can be split.
+  // False: the result cannot be split.
   bool Run() {
     if (body_.info(at_).dtype != DType::kF32) {
       return false;
@@ -52,7 +52,7 @@ class Walk {
     }
   }
 
-  // Whether nobody else reads the value that the walk stands at.
+  // Whether the value that the walk has reached has no other reader.
   bool IsOurs() const { return uses_[static_cast<size_t>(at_.node)] == 1; }
 
   const Tensor* Constant(const Node& node, size_t input) const {

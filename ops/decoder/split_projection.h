@@ -12,7 +12,7 @@
 namespace beamwright::ops {
 
 // If result `result` of the step `body` is a product with a constant weight, plus a constant bias
-// or none, through a softmax or log-softmax that `kind` tells of or none, with axes of extent 1
+// or none, through a softmax or log-softmax that `kind` names or none, with axes of extent 1
 // added or not, and nothing else reads what lies between: makes the product's input [rows, ...,
 // depth] the result in its place, `kind` what the projection gives (logits), and returns the
 // projection. Null, and nothing changed, otherwise.

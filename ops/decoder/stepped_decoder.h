@@ -25,7 +25,7 @@ namespace beamwright::ops {
 struct AttentionLayout {
   int position_axis = -1;    // source positions
   int row_axis = 0;          // rows, each of
-  int64_t heads_in_row = 1;  // so many; 0: all of a part, which is one row
+  int64_t heads_in_row = 1;  // heads in a row; 0: all of a part, which is one row
 };
 
 struct DecoderOptions {

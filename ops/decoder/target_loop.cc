@@ -141,7 +141,7 @@ class Joiner {
     }
   }
 
-  // Why a loop is none over the target, one step at a time; empty: it is.
+  // Why a loop does not run over the target, one step at a time; empty: it does.
   static std::string WhyNotOverTarget(const Node& node, absl::Span<const RowInfo> inputs) {
     const Loop& loop = *node.loop;
     if (loop.items != Loop::Items::kTogether) {
@@ -308,7 +308,7 @@ class Joiner {
   }
 
   // The number of the step, in the form that the Parameter of an inlined body has it. It is a state
-  // that counts: rows of several requests stand at steps of their own, those of one at the same.
+  // that counts: rows of several requests are at different steps, those of one at the same.
   ValueId StepNumber(const Node& parameter) {
     Node named;
     named.name = parameter.name;

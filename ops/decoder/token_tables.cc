@@ -330,7 +330,7 @@ class TableMaker {
     return moved;
   }
 
-  // Takes the body over, without what nobody reads any more.
+  // Takes the body over, without what is no longer read.
   void Finish(InferredGraph body) {
     body.DropUnread();
     loop_.body = std::move(body.graph);

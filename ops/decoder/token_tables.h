@@ -27,7 +27,7 @@ struct TokenTableOptions {
 struct TokenTables {
   int count = 0;
   int64_t bytes = 0;
-  std::string refused;  // why there are none where there might be; else empty
+  std::string refused;  // why tables are missing where they are possible; else empty
 };
 
 // Rewrites the body of `loop`, which has one sliced input, the tokens, and what inference found of

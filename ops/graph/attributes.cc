@@ -15,7 +15,7 @@ absl::StatusOr<T> Get(const Attributes& attributes, const std::string& name, T f
   if (const T* value = std::get_if<T>(&it->second)) {
     return *value;
   }
-  // An empty list has no kind of its own.
+  // An empty list has no kind.
   if constexpr (!std::is_same_v<T, std::string> && !std::is_arithmetic_v<T>) {
     if (const auto* text = std::get_if<std::string>(&it->second);
         text != nullptr && text->empty()) {
@@ -28,7 +28,7 @@ absl::StatusOr<T> Get(const Attributes& attributes, const std::string& name, T f
 }  // namespace
 
 void Attributes::Set(std::string name, AttributeValue value) {
-  // In place where nobody else has them: a hostile node may have a hundred thousand.
+  // In place where they are not shared: a hostile node may have a hundred thousand.
   if (values_ == nullptr || values_.use_count() > 1) {
     values_ = std::make_shared<Map>(values());
   }

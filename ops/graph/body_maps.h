@@ -21,7 +21,7 @@ absl::Status CheckBranchMaps(const Node& node);
 std::string Where(const Loop& loop, const LoopInput& input);
 
 // The rule whose back edge the body result is the source of (the first, if several); nullptr if
-// there is none.
+// missing.
 const LoopInput* FindState(const Loop& loop, int body_result);
 
 }  // namespace beamwright::ops

@@ -10,7 +10,7 @@
 namespace beamwright::ops {
 namespace {
 
-// Output `index` of the kernel, straight into `out` where it lets itself be told where to write.
+// Output `index` of the kernel, straight into `out` where the kernel can write there.
 absl::Status FillOutput(const Kernel& kernel, const std::vector<Tensor>& values, size_t num_outputs,
                         size_t index, const ValueInfo& info, std::byte* out) {
   std::vector<const Tensor*> inputs;

@@ -1,4 +1,4 @@
-// All that is wrong with a graph. InferGraph (ops/graph/inference.h) tells it in one error, of up
+// All that is wrong with a graph. InferGraph (ops/graph/inference.h) reports it in one error, of up
 // to 20 nodes: behind a fault it goes on with what the file declares, and a node that reads a value
 // of which nothing is known is not judged.
 #ifndef BEAMWRIGHT_OPS_GRAPH_FAULTS_H_

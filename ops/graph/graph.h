@@ -49,7 +49,7 @@ struct Graph {
   std::string name;
   std::vector<Node> nodes;
   std::vector<int> parameters;  // node indices, in the order of the file
-  std::vector<int> results;     // likewise
+  std::vector<int> results;     // node indices, in the order of the file
   // What the file says of itself that does not hold, for people; it was passed over. Only as an
   // importer leaves the graph.
   std::vector<std::string> warnings;

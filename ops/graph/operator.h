@@ -99,7 +99,7 @@ struct Operator {
 class OperatorSet {
  public:
   explicit OperatorSet(std::vector<Operator> operators);
-  // nullptr if there is none.
+  // nullptr if missing.
   const Operator* Find(absl::string_view name) const;
   const std::vector<Operator>& all() const { return operators_; }
 

@@ -16,7 +16,7 @@ Graph KeepNodes(const Graph& graph, const std::vector<bool>& keep,
 
 // Forgets the elements of large constants, in loop bodies and branches too; types and shapes stay.
 // For graphs that have been inferred: what compiling needs is in GraphInfo, and weights need not
-// outlive that beside what kernels made of them. Small ones stay, which inferring anew may ask for.
+// outlive that, as kernels have theirs. Small ones stay, which inferring anew may ask for.
 void DropLargeConstants(Graph& graph);
 
 }  // namespace beamwright::ops

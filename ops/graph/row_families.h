@@ -41,7 +41,7 @@ class RowFamilies {
   bool in_order_ = true;
 };
 
-// Where a kernel finds rows that nobody has copied for it.
+// Where a kernel finds rows that were not copied for it.
 struct RowSources {
   // Input state_input() has a row for each of these instead of one for each row. Null: for each
   // row.

@@ -9,13 +9,13 @@
 namespace beamwright::ops {
 
 // Extent of the table that a Gather looks the Parameter's ids up in, layers that only move or
-// convert them aside, loop bodies included; -1 if there is none, or it isn't known.
+// convert them aside, loop bodies included; -1 if missing or unknown.
 int64_t LookedUpRows(const Graph& graph, int parameter);
 
-// The operator that first computes with the Parameter's values, found likewise: "" if none does.
+// The operator that first computes with the Parameter's values, found so: "" if none does.
 std::string FirstOperatorOn(const Graph& graph, int parameter);
 
-// The operator that last computed the values of a Result, found likewise. A loop's output is
+// The operator that last computed the values of a Result, found so. A loop's output is
 // followed into its body.
 std::string LastOperatorOf(const Graph& graph, int result);
 

@@ -8,8 +8,8 @@
 
 namespace beamwright::ops {
 
-// The type and shape that both declarations allow; InvalidArgument naming both if there are none.
-// `what` names the place.
+// The type and shape that both declarations allow; InvalidArgument naming both if nothing is
+// allowed. `what` names the place.
 absl::Status MergeInfo(absl::string_view what, const ValueInfo& declared, ValueInfo& inferred);
 
 // The narrowest shape that holds both: unknown where they differ.

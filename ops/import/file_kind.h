@@ -12,8 +12,8 @@ namespace beamwright::ops {
 // file.
 absl::Status CheckFileKind(const InputFile& file);
 
-// The same of weights, which may begin with any bytes: a Git LFS pointer alone is told, and only in
-// a file as short as one.
+// The same of weights, which may begin with any bytes: a Git LFS pointer alone is recognised, and
+// only in a file as short as one.
 absl::Status CheckWeightsKind(const InputFile& file);
 
 }  // namespace beamwright::ops

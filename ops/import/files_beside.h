@@ -1,4 +1,4 @@
-// Opens a graph file and the weights beside it, for those who have no rules of their own. Private
+// Opens a graph file and the weights next to it, for callers without rules for files. Private
 // to import/.
 #ifndef BEAMWRIGHT_OPS_IMPORT_FILES_BESIDE_H_
 #define BEAMWRIGHT_OPS_IMPORT_FILES_BESIDE_H_

@@ -13,13 +13,13 @@ namespace beamwright::ops {
 
 // The form follows from the name: ".xml" is OpenVINO IR (ops/import/openvino_ir.h), ".onnx" ONNX
 // (ops/import/onnx.h), ".bin#encoder" and ".bin#decoder" a part of a Marian model
-// (ops/import/marian.h). Weights in files of their own are read from the graph file's folder; links
+// (ops/import/marian.h). Weights in separate files are read from the graph file's folder; links
 // may lead out of it into options.allow_links alone.
 // InvalidArgument: another name, or a wrong file; Unimplemented: the file asks for what is not
 // supported; NotFound and the like: it can't be read. Messages begin with the path.
 absl::StatusOr<Graph> ReadGraph(const std::string& path, const ImportOptions& options = {});
 
-// The same where `open` opens every file, `path` itself and what it names beside it, by its path
+// The same where `open` opens every file, `path` itself and the files that it names, by its path
 // from where `path` counts.
 absl::StatusOr<Graph> ReadGraph(const std::string& path, const OpenFileFunction& open,
                                 const ImportOptions& options = {});

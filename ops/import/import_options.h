@@ -16,8 +16,8 @@ struct ImportOptions {
   // become nodes with the file's type as op and all attributes as strings; good for looking at a
   // graph, not for running it.
   bool keep_unknown_layers = false;
-  // A folder that links of weights' files may lead into, beside the folder of the graph file.
-  // Empty: none. For ReadGraph(path), which opens files by itself.
+  // A folder that links of weights' files may lead into, in addition to the folder of the graph
+  // file. Empty: none. For ReadGraph(path), which opens files by itself.
   std::string allow_links;
 };
 
@@ -25,8 +25,8 @@ struct ImportOptions {
 // read because another fault keeps from being known what it reads: only that one is in the way.
 inline constexpr char kHiddenOperator[] = "hidden_by_another_fault";
 
-// Opens a file by its name, as the graph file or its reader spells it. Whoever gives the function
-// decides which files may be read; a graph file is not trusted.
+// Opens a file by its name, as the graph file or its reader spells it. The caller who gives the
+// function decides which files may be read; a graph file is not trusted.
 using InputFilePtr = std::shared_ptr<const InputFile>;
 using OpenFileFunction = std::function<absl::StatusOr<InputFilePtr>(const std::string& name)>;
 

@@ -18,7 +18,7 @@ namespace beamwright::ops {
 // multiple of the file: overlapping ranges of a hostile file cannot ask for more.
 class IrWeights {
  public:
-  // The .bin file, or why there is none.
+  // The .bin file, or the reason why it is missing.
   explicit IrWeights(absl::StatusOr<InputFilePtr> file) : file_(std::move(file)) {}
 
   // The tensor of a Const layer: type and shape from <data> or, without, from its output port.

@@ -112,7 +112,7 @@ class Builder {
     return goes_on ? absl::OkStatus() : JoinErrors(import_.faults);
   }
 
-  // Whether other layers are looked at in spite of a fault, so that one message tells all of them.
+  // Whether other layers are looked at in spite of a fault, so that one message names all of them.
   bool CanGoOn(const absl::Status& status) const {
     constexpr size_t kMostFaults = 20;
     return (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) &&

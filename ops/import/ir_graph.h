@@ -41,7 +41,7 @@ struct IrGraph {
 absl::StatusOr<IrGraph> BuildGraph(pugi::xml_node xml, IrImport& import);
 
 // The graph in a child element of a layer, for example "body". Errors name the element;
-// InvalidArgument if there is none, or if bodies are nested too deep.
+// InvalidArgument if it is missing, or if bodies are nested too deep.
 absl::StatusOr<IrGraph> BuildInnerGraph(const IrLayer& layer, const char* element,
                                         IrImport& import);
 

@@ -23,7 +23,7 @@ struct IrPorts {
   std::vector<IrPort> list;
   absl::flat_hash_map<int64_t, int> by_id;  // port id -> index into list
 
-  // Position of the port with `id`, -1 if there is none.
+  // Position of the port with `id`, -1 if missing.
   int Find(int64_t id) const {
     const auto it = by_id.find(id);
     return it == by_id.end() ? -1 : it->second;

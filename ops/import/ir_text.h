@@ -24,8 +24,8 @@ enum class AttributeKind {
   kEnum,     // a string, made lower case
   kText,     // a string as it stands
   kInts,     // comma separated, blanks allowed; empty text: an empty list
-  kFloats,   // likewise
-  kEnums,    // likewise, made lower case
+  kFloats,   // lists of numbers
+  kEnums,    // lists of names, made lower case
   kDropped,  // means nothing to a kernel
 };
 

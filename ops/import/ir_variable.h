@@ -1,5 +1,5 @@
 // ReadValue and Assign (opset 3 and 6): a variable that outlives a run. Its state becomes an input
-// and an output of the graph, so that whoever runs it keeps the state, as a search must, which
+// and an output of the graph, so that the caller keeps the state, as a search must, which
 // drops and repeats it (docs/graph-files.md, 'Variables'). Private to import/.
 #ifndef BEAMWRIGHT_OPS_IMPORT_IR_VARIABLE_H_
 #define BEAMWRIGHT_OPS_IMPORT_IR_VARIABLE_H_

@@ -24,7 +24,7 @@ struct IrWiring {
 // input, a cycle; each naming the layers.
 absl::StatusOr<IrWiring> WireNet(const IrNet& net);
 
-// Parameter and Result are told apart from all other layers by type, without case.
+// Parameter and Result differ from all other layers by type, without case.
 bool IsParameter(const IrLayer& layer);
 bool IsResult(const IrLayer& layer);
 

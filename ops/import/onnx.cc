@@ -103,7 +103,7 @@ absl::Status AddParameters(const onnx::GraphProto& graph, OnnxBuilder& builder, 
   }
   for (const onnx::ValueInfoProto& input : graph.input()) {
     // In IR version 3 every initializer is listed as an input; since then it is the value of an
-    // input that a caller may leave out, which nobody here gives.
+    // input that a caller may leave out, which no caller here gives.
     if (initializers.contains(input.name())) {
       continue;
     }

@@ -17,7 +17,7 @@ struct ActivationNumbers {
 };
 
 // x under the operator of ONNX that `name` names: Relu, Tanh, LeakyRelu and others, and Clip, whose
-// bounds are alpha and beta. An error if the name is none of them.
+// bounds are alpha and beta. An error for another name.
 ValueId Activated(OnnxNode& n, ValueId x, const std::string& name,
                   const ActivationNumbers& numbers);
 

@@ -47,8 +47,8 @@ ValueId Behind(OnnxNode& n, ValueId past, ValueId now) {
   return n.Add("Concat", {past, now}, {{"axis", int64_t{2}}});
 }
 
-// Whether a key stands no later than a query, [queries, keys], with so many keys (an i64 scalar) in
-// front of the first query's own.
+// Whether a key is no later than a query, [queries, keys], with `past` keys (an i64 scalar) in
+// front of the first query's key.
 ValueId Earlier(OnnxNode& n, const Heads& heads, ValueId num_past) {
   const ValueId own = n.Add("Add", {Counting(n, ExtentOf(n, heads.query, 2)), num_past});
   return n.Add("LessEqual", {Counting(n, ExtentOf(n, heads.key, 2)), Reshaped(n, own, {-1, 1})});
@@ -152,7 +152,7 @@ ValueId KeptByMask(OnnxNode& n, ValueId mask, ValueId keys) {
   return n.Add("Greater", {numbers, n.Like(0, numbers)});
 }
 
-// As attributes and inputs of com.microsoft say; the last query stands beside the last key.
+// As attributes and inputs of com.microsoft say; the last query has the place of the last key.
 Scoring MicrosoftScoring(OnnxNode& n, int mask, int bias, const Heads& heads) {
   Scoring scoring;
   scoring.scale = n.Float("scale", 0);

@@ -77,7 +77,7 @@ class OnnxBuilder {
   int depth_;
   bool lenient_;
   std::string name_;
-  std::string file_operator_;  // empty: the nodes are none of the file's
+  std::string file_operator_;  // empty: the nodes are not the file's
   size_t num_inferred_ = 0;
   absl::Status status_;
   absl::Status inference_fault_;  // the first since it was taken

@@ -98,7 +98,7 @@ class Check {
   }
 
   // The branch of an If that a constant condition rules out, which is not translated either; "" if
-  // there is none.
+  // missing.
   const char* UntakenBranch(const onnx::NodeProto& node) const {
     if (node.op_type() != "If" || node.input_size() != 1 || graph_ == nullptr) {
       return "";

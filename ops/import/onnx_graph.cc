@@ -51,7 +51,7 @@ class NodeTranslation {
   }
 
  private:
-  // Whether other nodes are looked at in spite of a fault, so that one message tells all of them.
+  // Whether other nodes are looked at in spite of a fault, so that one message names all of them.
   bool CanGoOn(const absl::Status& status) const {
     constexpr size_t kMostFaults = 20;
     return (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) &&

@@ -58,7 +58,7 @@ struct OnnxPlace {
 };
 
 // A node's attribute with references to the attributes of the function's call resolved; nullptr if
-// there is none.
+// missing.
 const onnx::AttributeProto* FindOnnxAttribute(const onnx::NodeProto& node, absl::string_view name,
                                               const OnnxAttributes* call);
 
@@ -69,7 +69,7 @@ int64_t OpsetOf(const OnnxOpsets& opsets, absl::string_view domain);
 // initializers. Errors stick in the scope's builder as well.
 absl::Status TranslateOnnxGraph(const onnx::GraphProto& graph, const OnnxPlace& place);
 
-// A graph in an attribute as a Graph of its own.
+// A graph in an attribute as a separate Graph.
 struct OnnxBody {
   Graph graph;
   int num_inputs = 0;  // Parameters: first the graph's own inputs, then what it captures
@@ -77,7 +77,7 @@ struct OnnxBody {
 };
 
 // `inputs`: what is known of the body's inputs, one each, to which the body's declarations are
-// added. Results are the body's outputs. Errors tell the way into the body, without the node's
+// added. Results are the body's outputs. Errors name the way into the body, without the node's
 // name.
 absl::StatusOr<OnnxBody> TranslateOnnxBody(const onnx::GraphProto& graph, const OnnxPlace& place,
                                            absl::Span<const ValueInfo> inputs);

@@ -1,5 +1,5 @@
-// What an exporter wrote into an ONNX file beside the graph: its metadata_props. Nothing computes
-// with it; toolkits tell there what kind of model the file is.
+// What an exporter wrote into an ONNX file besides the graph: its metadata_props. Nothing computes
+// with it; toolkits name there the kind of model.
 #ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_METADATA_H_
 #define BEAMWRIGHT_OPS_IMPORT_ONNX_METADATA_H_
 

@@ -40,7 +40,7 @@ class OnnxNode {
   ValueId In(int index) const;
   bool Has(int index) const { return In(index).present(); }
   int num_outputs() const { return proto_.output_size(); }
-  // Whether somebody may read the output.
+  // Whether the output may be read.
   bool Wants(int index) const;
   void Out(int index, ValueId value);
   ValueId output(int index) const { return outputs_[static_cast<size_t>(index)]; }
@@ -58,7 +58,7 @@ class OnnxNode {
   Tensor TensorAttribute(const char* name);            // without a value: absent
   // It changes nothing here.
   void Ignore(const char* name) { HasAttribute(name); }
-  // InvalidArgument or Unimplemented for attributes that nobody asked for.
+  // InvalidArgument or Unimplemented for attributes that were not read.
   absl::Status CheckAllRead() const;
   // Every attribute that is a number, a text or a list of these, unread ones too.
   Attributes PlainAttributes() const;

@@ -13,7 +13,7 @@ namespace beamwright::ops {
 ValueId LayerNormalized(OnnxNode& n, ValueId x, const std::vector<int64_t>& axes, double epsilon,
                         ValueId scale, ValueId bias);
 // Writes the mean to output `mean` and 1 / sqrt(variance + epsilon) to the one behind it, where
-// somebody reads them.
+// they are read.
 void WriteMoments(OnnxNode& n, ValueId x, const std::vector<int64_t>& axes, double epsilon,
                   int mean);
 // x divided by sqrt(mean of its squares over `axes` + epsilon), times scale. `inverse`, unless it

@@ -18,7 +18,7 @@ inline constexpr int kAnyNumber = -1;
 struct OnnxOperator {
   const char* name;
   // The opsets that changed it, ascending: from the one in force at opset 8 up to the last one
-  // that is understood. What is not a change of types alone is told apart by the translation.
+  // that is understood. What is not a change of types alone is handled by the translation.
   std::vector<int> versions;
   int least_inputs = 0;  // the first of them must be there
   int most_inputs = 0;   // kAnyNumber: as many as there are
@@ -28,7 +28,7 @@ struct OnnxOperator {
   const char* becomes = nullptr;
   void (*translate)(OnnxNode& node) = nullptr;
 
-  // The version in force at `opset`, 0 if there is none.
+  // The version in force at `opset`, 0 if missing.
   int VersionAt(int64_t opset) const;
 };
 

@@ -137,7 +137,7 @@ class Outline {
     const OnnxMessage held = OnnxFieldOf(message, field);
     const bool may_hold_tensors =
         held != OnnxMessage::kText && held != OnnxMessage::kOther && held != OnnxMessage::kValue;
-    // A small message has no large tensors, but it may have marks of its own.
+    // A small message has no large tensors, but it may have marks.
     if (!may_hold_tensors) {
       return window_.Append(range.tag, range.end - range.tag, out);
     }

@@ -246,7 +246,7 @@ void QLinearLeakyRelu(OnnxNode& n) {
     return n.Add("Select", {n.Add("Less", {x, n.Like(0, x)}), low, x});
   });
 }
-// `opset` tells which Softmax is meant: before 13 that of all axes from `axis` on.
+// `opset` decides which Softmax is meant: before 13 that of all axes from `axis` on.
 void QLinearSoftmax(OnnxNode& n) {
   const int64_t axis = n.Int("axis", -1);
   const int64_t opset = n.Int("opset", 13);

@@ -18,7 +18,7 @@ using onnx::AttributeProto;
 using onnx::GraphProto;
 using onnx::NodeProto;
 
-// Of names that are copied, and steps along lists: more are nobody's export.
+// Of names that are copied, and steps along lists: no export has more.
 constexpr size_t kMaxWork = size_t{64} << 20;
 
 // What a name that is a sequence stands for.
@@ -31,8 +31,8 @@ struct Sequence {
     kState,    // of the Loop around: what it holds when an iteration begins, and perhaps one more
   };
   Kind kind = Kind::kNone;
-  int last = -1;      // kList: index of the last element, -1 if there is none. kState: of the state
-  int64_t count = 0;  // kList
+  int last = -1;         // kList: index of the last element, -1 if empty. kState: of the state
+  int64_t count = 0;     // kList
   std::string tensor;    // kSplit, kStacked; kState: the element that has been appended, or empty
   int64_t axis = 0;      // kSplit
   int64_t keepdims = 0;  // kSplit
@@ -264,7 +264,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Parts of known lengths are names of their own.
+  // Parts of known lengths become separate names.
   absl::Status SplitIntoList(NodeProto& node, const std::vector<int64_t>& lengths, Sequence& made) {
     const std::string list = node.output(0);
     const int64_t axis = IntOf(node, "axis", 0);
@@ -283,7 +283,7 @@ class Lowering {
 
   absl::Status LowerInsert(NodeProto& node, const Sequence& read, Sequence& made) {
     if (node.input_size() != 2 && !(node.input_size() == 3 && node.input(2).empty())) {
-      return absl::OkStatus();  // at a place of its own
+      return absl::OkStatus();  // at a given place
     }
     if (read.kind == Sequence::Kind::kList) {
       made = read;

@@ -1,6 +1,6 @@
 // Sequences of tensors, as exporters of recurrent models write them, become tensors: a list of step
 // outputs that a Loop appends to and that is joined behind it, a tensor that is taken apart along
-// an axis and indexed, a list that is written down. What is left is told by CheckOnnxOperators.
+// an axis and indexed, a list that is written down. What is left is reported by CheckOnnxOperators.
 // docs/graph-files.md, 'Sequences of tensors'. Private to import/.
 #ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_SEQUENCES_H_
 #define BEAMWRIGHT_OPS_IMPORT_ONNX_SEQUENCES_H_

@@ -76,8 +76,8 @@ absl::StatusOr<Tensor> FromField(const Field& field, DType dtype, const Shape& s
   return tensor;
 }
 
-// int32_data for a narrower type: a number that is not of the type is a mistake of whoever wrote
-// the file, such as a zero point that was not clamped, and would become another number.
+// int32_data for a narrower type: a number that is not of the type is a mistake of the program that
+// wrote the file, such as a zero point that was not clamped, and would become another number.
 template <typename To>
 absl::StatusOr<Tensor> FromNarrowed(const onnx::TensorProto& message, DType dtype,
                                     const Shape& shape) {

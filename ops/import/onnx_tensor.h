@@ -1,5 +1,5 @@
-// The constants of an ONNX model: TensorProto messages, whose elements stand in the message or in
-// files beside the model. Private to import/.
+// The constants of an ONNX model: TensorProto messages, whose elements are in the message or in
+// separate files. Private to import/.
 #ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_TENSOR_H_
 #define BEAMWRIGHT_OPS_IMPORT_ONNX_TENSOR_H_
 

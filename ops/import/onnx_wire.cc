@@ -10,10 +10,10 @@ namespace {
 
 constexpr int64_t kFreeBytes = int64_t{64} << 20;
 constexpr int64_t kMaxWireGrowth = 4;
-// Roughly what a message or a text of its own takes, with the list that holds it.
+// Roughly what a separate message or text takes, with the list that holds it.
 constexpr int64_t kMessageBytes = 256;
 constexpr int64_t kTextBytes = 48;
-// A number of a field of its own; those that the schema does not know are kept as well.
+// A number in a separate field; those that the schema does not know are kept as well.
 constexpr int64_t kNumberBytes = 16;
 // An element of a packed list: once in the message, once in the tensor made of it.
 constexpr int64_t kElementBytes = 16;

@@ -21,7 +21,7 @@ struct BackpropOptions {
   }
 };
 
-// What stands for an output extent that nobody asked for.
+// The placeholder of an output extent that the graph does not give.
 constexpr int64_t kFollows = 0;
 
 // The axis of the convolution that this one transposes: its `in` is our output's extent, its `out`

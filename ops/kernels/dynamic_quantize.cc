@@ -192,7 +192,7 @@ struct DynamicQuantizeOp {
   }
 };
 
-// Over the whole of x no row stands alone. By item rows are the items.
+// Over the whole of x no row is independent. By item rows are the items.
 RowInfo DynamicQuantizeRows(const Node& node, absl::Span<const RowInfo> rows,
                             absl::Span<const InputInfo>) {
   if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {

@@ -144,7 +144,7 @@ class Contraction {
     return roles;
   }
 
-  // The operand without the labels of `alone`, as it is if there are none.
+  // The operand without the labels of `alone`, as it is without any.
   absl::StatusOr<Operand<T>> Without(const Operand<T>& from, const Labels& alone) const {
     if (alone.empty()) {
       return Operand<T>{from.data, from.shape, from.labels, {}};

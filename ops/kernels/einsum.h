@@ -3,9 +3,9 @@
 // in f32, integers wrap.
 //
 // Inputs are contracted from left to right. Each pair becomes a batch of matrix products after
-// labels that only one of them has and nobody needs later were summed away; a repeated label of one
-// input is its diagonal. Sums ascend over the contracted labels in the order in which the left
-// operand has them, so an output element's bits follow from its own operands alone.
+// labels that only one of them has and that are not needed later were summed away; a repeated label
+// of one input is its diagonal. Sums ascend over the contracted labels in the order in which the
+// left operand has them, so an output element's bits follow from its own operands alone.
 #ifndef BEAMWRIGHT_OPS_KERNELS_EINSUM_H_
 #define BEAMWRIGHT_OPS_KERNELS_EINSUM_H_
 

@@ -15,7 +15,7 @@ namespace beamwright::ops {
 
 // elementwise_arithmetic.cc: Add, Subtract, Multiply, Divide (m_pythondiv: integers divide rounding
 // down, the default, or towards zero), Power, Maximum, Minimum, FloorMod (sign of the divisor), Mod
-// (sign of the dividend), SquaredDifference: told apart by the node's op, as all of these are.
+// (sign of the dividend), SquaredDifference: distinguished by the node's op, as all of these are.
 extern const OperatorCode kArithmetic;
 
 // elementwise_comparison.cc

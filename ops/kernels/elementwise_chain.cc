@@ -255,11 +255,11 @@ class ChainRun {
   int64_t width_ = 0;
   std::vector<float> ones_;
   std::array<Source, kMostChainValues> sources_;
-  std::array<float*, kMostChainValues> targets_{};  // by function; null: nobody else reads it
+  std::array<float*, kMostChainValues> targets_{};  // by function; null: not read elsewhere
   std::vector<Apply> apply_;                        // by function
 };
 
-// A window as a tensor of its own.
+// A window as a separate tensor.
 Tensor CutWindow(const Tensor& input, const ChainOptions::Window& window) {
   if (window.count < 0) {
     return input;
@@ -371,7 +371,7 @@ void ChainOptions::Write(Attributes& attributes) const {
   attributes.Set("results", results);
 }
 
-// Rows have been told apart when it is made, and nobody asks.
+// Rows have been separated when it is made, so this is never called.
 constinit const OperatorCode kElementwiseChain = CodeOf<ElementwiseChainOp>(&ExtentRows);
 
 }  // namespace beamwright::ops

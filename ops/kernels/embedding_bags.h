@@ -15,7 +15,7 @@ namespace beamwright::ops {
 extern const OperatorCode kEmbeddingBagOffsets;
 
 // EmbeddingBagPackedSum-3 and EmbeddingBagPacked-15: emb_table, indices [bags, per_bag][,
-// per_sample_weights of that shape]; attribute reduction likewise.
+// per_sample_weights of that shape]; attribute reduction as above.
 extern const OperatorCode kEmbeddingBagPacked;
 
 }  // namespace beamwright::ops

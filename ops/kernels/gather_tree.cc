@@ -51,7 +51,7 @@ struct Tree {
   T* final_ids;
   int64_t steps, batch, beams;
 
-  // Where a column's way up ended: at a parent that is none.
+  // Where a column's way up ended: at an invalid parent.
   struct BadParent {
     int64_t step = -1;  // -1: nowhere; steps: max_seq_len is not a number
     int64_t beam = 0;   // the beam that has the parent
@@ -103,7 +103,7 @@ struct Tree {
   }
 
   // One step up for the beams of one batch entry: their ids, and where they go on. The first beam
-  // whose parent is none, or `beams`.
+  // whose parent is invalid, or `beams`.
   int64_t TakeStep(int64_t t, int64_t row, int64_t* at, int64_t* first_end) const {
     const auto end = Comparable(end_token);
     for (int64_t k = 0; k < beams; ++k) {

@@ -155,7 +155,7 @@ BW_TARGET_AVX2 void Avx2Block(const Block& block) {
 #endif
 
 // As in strip_product.cc: rows at once, strips at once for each number of rows, and the functions
-// for so many strips and for one.
+// for several strips and for one.
 struct Kernels {
   int most_rows;
   const int* strips;
@@ -216,7 +216,7 @@ void WriteBlock(const int32_t* sums, int64_t sums_stride, const float* row_scale
 // With fewer rows tiles stay half empty, and vectors are as fast or faster (docs/performance.md).
 constexpr int64_t kMinTileRows = 8;
 
-// Blocks of the product by tiles; told as SumByteStrips tells them.
+// Blocks of the product by tiles; reported as by SumByteStrips.
 template <typename Tell>
 void SumByTiles(const Int8Rows& a, const Int8Strips& strips, int64_t columns, const Tell& tell) {
   const int64_t groups = CeilDiv(a.depth, kInt8Group);

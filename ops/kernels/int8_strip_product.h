@@ -59,7 +59,8 @@ struct StripSums {
 };
 
 // The sums of rows as they stand, [0, 255], by numbers in [-128, 127], wrapping at 32 bits; a's
-// scales are not read. strips: the first, aligned to 64 bytes. Each block is told once. One thread.
+// scales are not read. strips: the first, aligned to 64 bytes. Each block is reported once. One
+// thread.
 void SumByteStrips(VectorIsa isa, const Int8Rows& a, const int8_t* strips, int64_t columns,
                    absl::FunctionRef<void(const StripSums&)> tell);
 

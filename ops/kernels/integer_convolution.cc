@@ -28,7 +28,7 @@ IntegerConvolution::IntegerConvolution(const Tensor& filter, bool grouped) {
       }
     }
     const double largest = grown.empty() ? 0 : *std::max_element(grown.begin(), grown.end());
-    // Groups read channels of their own, which a portion can't be cut out of.
+    // Groups read separate channels, which a portion can't be cut out of.
     const bool fits = grouped || largest * kUsualLargest < kExact;
     if (portions_.empty() || !fits) {
       portions_.push_back({channel, 0, {}, 0, std::make_unique<OneDnnConvolutions>()});

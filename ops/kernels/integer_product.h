@@ -26,7 +26,7 @@ inline int32_t ByteAt(const Tensor& tensor, int64_t i) {
 struct SumScales {
   const float* rows = nullptr;     // one a row
   const float* columns = nullptr;  // one a column
-  const float* bias = nullptr;     // one a column; -0 where there is none, which changes no number
+  const float* bias = nullptr;     // one a column; -0 without a bias, which changes no number
   const float* addend = nullptr;   // [rows, columns], or null
 };
 

@@ -56,7 +56,7 @@ BW_ALWAYS_INLINE inline ExpParts SplitExp(float x) {
 BW_ALWAYS_INLINE inline float ExpBelow89(float x) {
   x = x < -104.0f ? -104.0f : x;
   const ExpParts parts = SplitExp(x);
-  // Two factors, so that subnormal results and 2^128 need no case of their own. Unsigned: NaN
+  // Two factors, so that subnormal results and 2^128 need no separate case. Unsigned: NaN
   // leaves arbitrary bits in n.
   const uint32_t half = static_cast<uint32_t>(parts.n >> 1);
   const uint32_t rest = static_cast<uint32_t>(parts.n) - half;

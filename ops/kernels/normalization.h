@@ -17,7 +17,7 @@ extern const OperatorCode kBatchNormInference;
 extern const OperatorCode kMvn;
 
 // NormalizeL2-1: data, axes; attributes eps, eps_mode (add or max): data / sqrt(sum of squares, eps
-// added to it or its least value). Without axes each element stands alone.
+// added to it or its least value). Without axes each element is normalised by itself.
 extern const OperatorCode kNormalizeL2;
 
 // GroupNormalization-12: data [N, C, ..], scale [C], bias [C]; attributes num_groups, epsilon.

@@ -1,4 +1,4 @@
-// Offsets of elements that a kernel visits in an order of its own: one list per group of axes,
+// Offsets of elements that a kernel visits in a special order: one list per group of axes,
 // added up by the caller, instead of nested loops over a rank that is not known.
 #ifndef BEAMWRIGHT_OPS_KERNELS_OFFSETS_H_
 #define BEAMWRIGHT_OPS_KERNELS_OFFSETS_H_

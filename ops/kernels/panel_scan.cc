@@ -20,7 +20,7 @@ BW_ALWAYS_INLINE inline void FillUp(const float* x, int64_t count, float (&rest)
   }
 }
 
-// exp(x) for x <= 0, with 0 for what would be below the smallest normal number: beside the panel's
+// exp(x) for x <= 0, with 0 for what would be below the smallest normal number: next to the panel's
 // largest term, which is 1, that changes no sum, and it needs one factor where Exp takes two. Where
 // it is 0 nothing is multiplied down to it: a product that underflows takes a processor a hundred
 // times as long, and one token that is barred would do that to a vector of sixteen.

@@ -45,7 +45,7 @@ inline Sharing SharingFor(int num_threads, int64_t work) {
 }
 
 // Calls body(i) for i in [0, count), in any order; within another such loop, on the calling thread
-// alone. What body may throw is std::bad_alloc, since each thread has scratch memory of its own: no
+// alone. What body may throw is std::bad_alloc, since each thread has separate scratch memory: no
 // exception may leave an OpenMP region or a thread of the team, so it is caught there, the other
 // parts run, and it is thrown again behind the loop.
 template <typename Body>

@@ -79,7 +79,7 @@ void PlainCell::Run(const ExecutionContext& context, absl::Span<const Tensor* co
   }
 }
 
-// GRU's default candidate multiplies r . H, not H: its rows of R are a product of their own.
+// GRU's default candidate multiplies r . H, not H: its rows of R are a separate product.
 bool PlainCell::CandidateApart() const {
   return options_.cell == Cell::kGru && !options_.linear_before_reset;
 }
@@ -132,7 +132,7 @@ void PlainCell::RunLstm(const ExecutionContext& context, absl::Span<const Tensor
   const Matrix<float> gates = ThreadMatrix<PlainCell, 0>(inputs[0]->dim(0), 4 * hidden);
   InputProduct(context, inputs, gates);
   const bool multiplies = !options_.input_is_gates;
-  // A sum of its own, as in fused cells, where rows that continue one state share it.
+  // A separate sum, as in fused cells, where rows that continue one state share it.
   const Matrix<float> recurrent =
       multiplies ? ThreadMatrix<PlainCell, 1>(gates.rows, 4 * hidden) : Matrix<float>();
   if (multiplies) {

@@ -20,7 +20,7 @@ class PlainCell {
   PlainCell(CellOptions options, absl::Span<const InputInfo> inputs, Precision weights);
 
   const CellOptions& options() const { return options_; }
-  // W, and R without GRU's candidate rows where they are a product of their own.
+  // W, and R without GRU's candidate rows where they are a separate product.
   const CellWeights& input() const { return input_; }
   const CellWeights& recurrent() const { return recurrent_; }
   // Whether runs read the node's input `index`: a weight that is packed need not be there.

@@ -38,7 +38,7 @@ PartialShape BatchDims(const Shape& shape) {
   return PartialShape(Shape(shape.begin(), shape.end() - 2));
 }
 
-// Where the row axis of one operand stands in the product, counted from the right of the product as
+// The place of one operand's row axis in the product, counted from the right of the product as
 // if both operands were matrices; 0 if it is summed over. `left`: the first operand.
 int FromRight(const RowInfo& rows, int rank, bool transposed, bool left) {
   if (rank == 1) {

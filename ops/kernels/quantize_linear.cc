@@ -82,7 +82,7 @@ void ForEachScale(const LinearOptions& options, const Tensor& data, const Tensor
   }
 }
 
-// Per-axis scales run along an axis of their own, so rows may stand on any other; blocks have rows
+// Per-axis scales run along one axis, so rows may stand on any other; blocks have rows
 // too and are not looked at further.
 RowInfo LinearRows(const Node& node, absl::Span<const RowInfo> rows,
                    absl::Span<const InputInfo> inputs) {

@@ -184,7 +184,7 @@ struct ReverseSequenceOp {
     if (!axes.ok() || rows[0].axis == axes->seq) {
       return kMixedRows;
     }
-    // Rows on the batch axis need lengths of their own, rows elsewhere the same ones.
+    // Rows on the batch axis need separate lengths, rows elsewhere the same ones.
     const bool apart =
         rows[0].axis == axes->batch ? rows[1] == RowsAt(0, rows[0].factor) : IsFixed(rows[1]);
     return apart ? rows[0] : kMixedRows;

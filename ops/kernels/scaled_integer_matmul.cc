@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeScaled(const KernelRequest& request)
 
 }  // namespace
 
-// Rows have been told apart when it is made, and nobody asks.
+// Rows have been separated when it is made, so this is never called.
 constinit const OperatorCode kScaledIntegerProduct = {&InferScaled, &MakeScaled, &ExtentRows};
 
 }  // namespace beamwright::ops

@@ -52,7 +52,7 @@ struct ScatterElementsOp {
                              int axis, Tensor& output) {
     const T* updates = inputs[2]->data<T>();
     T* out = output.mutable_data<T>();
-    // Where data's value takes no part the first update stands alone.
+    // Where data's value takes no part only the first update counts.
     std::vector<bool> fresh(options.use_init_val ? 0 : static_cast<size_t>(output.num_elements()),
                             true);
     ForEachUpdate(inputs, axis, [&](int64_t position, int64_t offset) {

@@ -108,7 +108,7 @@ class Cache {
     if (auto found = Find(key)) {
       return found;
     }
-    // Packing takes its time; whoever packs the same meanwhile is not waited for.
+    // Packing takes its time; a thread that packs the same meanwhile is not waited for.
     std::shared_ptr<const Packed> packed(
         Make(weight, form, static_cast<const Packed*>(nullptr)).release(),
         [this, key](const Packed* unused) {

@@ -1,5 +1,5 @@
 // Packed weights and tables, each held once in the process: versions of a model that differ in a
-// few layers, and models with a common encoder, share the others. Weights are told apart by the
+// few layers, and models with a common encoder, share the others. Weights are identified by the
 // SHA-256 of their extents, precision and elements, since what was packed cannot be compared any
 // more. The last kernel that uses a weight frees it.
 #ifndef BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_

@@ -268,7 +268,7 @@ BW_TARGET_AVX2 void Avx2Block(const Block<Weight>& block) {
 #endif
 
 // How an instruction set cuts a product: rows at once, and for each number of rows the strips at
-// once (few rows need several, to have enough independent sums) and the functions for so many
+// once (few rows need several, to have enough independent sums) and the functions for several
 // strips and for one.
 template <typename Weight>
 struct Kernels {
@@ -340,7 +340,7 @@ Kernels<Weight> KernelsFor(VectorIsa isa) {
   return {1, kPlainStrips, kPlainOne, kPlainOne};
 }
 
-// One strip whose last columns do not exist: computed beside the output.
+// One strip whose last columns do not exist: computed outside of the output.
 template <typename Weight>
 void PartialStrip(BlockFunction<Weight> function, int rows, int64_t columns, Block<Weight> block) {
   constexpr int64_t kMostRows = 14;

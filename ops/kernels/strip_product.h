@@ -3,7 +3,7 @@
 // The weight is stored in strips of 32 columns, [strips][depth][32], zeros behind the last column,
 // as f32, as bf16, which is widened in registers, or as pairs of bf16. An element of the result is
 // one chain of fused multiply-adds in ascending depth, from its start value, whichever instructions
-// compute it and whatever other rows and columns are computed beside it: that is why its bits
+// compute it and whatever other rows and columns are computed with it: that is why its bits
 // follow from its own row and column alone.
 //
 // With pairs, activations are rounded to bf16 as well, and what is below the smallest normal number
@@ -23,7 +23,7 @@ namespace beamwright::ops {
 
 inline constexpr int64_t kStripColumns = 32;
 
-// What an element's sum starts from: 0, plus bias[column], plus what stands in `out`.
+// What an element's sum starts from: 0, plus bias[column], plus the content of `out`.
 struct ProductStart {
   const float* bias = nullptr;  // [out.columns] or null
   bool from_output = false;

@@ -12,7 +12,7 @@
 namespace beamwright::ops {
 
 // [rows, columns] in memory of the calling thread, of any content; valid until the thread asks for
-// the same matrix again. Owner, a type of whoever asks, and kSlot tell matrices apart that are in
+// the same matrix again. Owner, a type of the caller, and kSlot distinguish matrices that are in
 // use at once.
 template <typename Owner, int kSlot>
 Matrix<float> ThreadMatrix(int64_t rows, int64_t columns) {

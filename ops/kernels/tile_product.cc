@@ -128,7 +128,7 @@ struct Kernel {
   }
 
   // The last `groups` of the depth, less than a tile: the tile of weights that ends there, with
-  // zeros beside what was multiplied before.
+  // zeros for what was multiplied before.
   static void Rest(const TileBlock& block, const char* a, int64_t groups, const char* weights,
                    int64_t strip_size) {
     alignas(kTileBytes) char rest[kMostTileRows * kTileBytes] = {};

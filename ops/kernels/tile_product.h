@@ -6,7 +6,7 @@
 // [strips][groups] [32], a group being 4 bytes of the depth: 4 numbers of 8 bits, or 2 bf16.
 //
 // In 8 bits sums are exact, so they are those of every other kernel. In bf16 the instruction has an
-// order of its own, found by comparing it with scalar arithmetic (TileProduct.* repeat that): of
+// different order, found by comparing it with scalar arithmetic (TileProduct.* repeat that): of
 // the 16 groups of a tile it adds the first halves in one chain of fused multiply-adds that starts
 // from zero, the second halves in another one, and then both to the sum so far: sum + (first +
 // second). Operands, both chains and the sum count as zero where they are subnormal. Bits depend on

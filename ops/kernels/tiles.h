@@ -16,7 +16,7 @@ inline int64_t EvenTile(int64_t rows, int64_t most) {
   return rows <= most ? std::max<int64_t>(rows, 1) : CeilDiv(rows, CeilDiv(rows, most));
 }
 
-// The same where threads take tiles beside `pieces` other parts of the work: if those are fewer
+// The same where threads take tiles and `pieces` other parts of the work: if those are fewer
 // than the threads, tiles are lower, down to a block of the product, so that there is one for each.
 inline int64_t SharedTile(int64_t rows, int64_t most, int64_t pieces, int64_t threads) {
   constexpr int64_t kBlockRows = 14;

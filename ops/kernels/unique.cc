@@ -26,7 +26,7 @@ struct Units {
     }
   }
 
-  // Negative, 0 or positive: a stands before, beside or behind b.
+  // Negative, 0 or positive: a is before, equal to or behind b.
   template <typename T>
   int Compare(int64_t a, int64_t b) const {
     const T* const elements = data.data<T>();

@@ -9,7 +9,7 @@ namespace {
 
 class WidenedKernel final : public Kernel {
  public:
-  // constants: inputs known at load, widened; without a value where there is none.
+  // constants: inputs known at load, widened; without a value if missing.
   WidenedKernel(std::unique_ptr<Kernel> wide, DType narrow, std::vector<Tensor> constants)
       : wide_(std::move(wide)), narrow_(narrow), constants_(std::move(constants)) {
     for (size_t i = 0; i < constants_.size(); ++i) {

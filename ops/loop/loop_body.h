@@ -1,8 +1,8 @@
 // LoopBody: a loop's body compiled into a step program with carried states. It does not know why it
 // is iterated: the sequence driver steps it over the parts of a tensor (TensorIterator), the beam
 // driver over the tokens that a search chooses. A step reads the old states through `parents`, so
-// that a search may drop, repeat and reorder rows, and writes new ones beside them: duplicates are
-// safe.
+// that a search may drop, repeat and reorder rows, and writes new ones to other buffers: duplicates
+// are safe.
 //
 // What depends only on invariant inputs (a request's encoder output) is computed once, by Bind, and
 // held once per request however many rows it has.
@@ -115,7 +115,7 @@ class LoopBody {
                          int64_t iteration, RequestValues& values, std::vector<Tensor>& states,
                          std::vector<Tensor>& results) const;
 
-  // One step over rows. states[i] is [old rows, ...], or has no value where there are none yet, and
+  // One step over rows. states[i] is [old rows, ...], or has no value before the first step, and
   // becomes [rows, ...]; results[i] is [rows, ...], or has no value where its extents differ from
   // request to request. A row's values are bit-identical whatever other rows there are.
   absl::Status StepRows(const ExecutionContext& context, const RowStep& step, RowScratch& scratch,
@@ -144,7 +144,7 @@ class LoopBody {
   void FindFamilyStates();
   void FindLookUps();
   // The step's instructions that read `slot`, if all of them run over rows and take it as the input
-  // that `input` tells, and it is not a result; otherwise nothing.
+  // that `input` names, and it is not a result; otherwise nothing.
   std::optional<std::vector<size_t>> ReadersBySource(int slot,
                                                      int (RowSourceKernel::*input)() const) const;
   absl::Status RunOverRows(const ExecutionContext& context, size_t instruction,
@@ -190,7 +190,7 @@ class LoopBody {
   std::vector<bool> is_look_up_;  // a Gather that need not run for it
 };
 
-// out = rows parents[i] of `old` [rows, ...] (or no value: there are none), followed by state
+// out = rows parents[i] of `old` [rows, ...] (or no value), followed by state
 // `state` [1, ...] of each of `starts`. `out` must not share their buffers. False if a start's
 // shape or type is not that of the others.
 bool GatherRows(const Tensor& old, absl::Span<const std::vector<Tensor>* const> starts,

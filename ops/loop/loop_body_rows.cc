@@ -286,7 +286,7 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   if (rows.empty()) {
     rows = step_program_.MakeSlots();
   }
-  // Whoever still held what the last step computed would make this one allocate it anew.
+  // A holder of what the last step computed would make this one allocate it anew.
   results.clear();
   scratch.parts_.clear();
   BW_RETURN_IF_ERROR(GatherStates(step, states, scratch));

@@ -37,8 +37,8 @@ class Slicer {
 // Gathers one concatenated or stacked output of a loop.
 class Collector {
  public:
-  // `trips`: number of iterations, -1 if only the end of the loop will tell. `rule` must live while
-  // this does. `memory` is used for the output if it is large enough and nobody else holds it.
+  // `trips`: number of iterations, -1 if unknown before the end of the loop. `rule` must live while
+  // this does. `memory` is used for the output if it is large enough and not shared.
   Collector(const LoopOutput& rule, int64_t trips, Tensor memory = {})
       : rule_(&rule), trips_(trips), memory_(std::move(memory)) {}
 

@@ -21,7 +21,7 @@ class Model {
                                                         Precision weights = Precision::kF32);
   // The same for a graph that may run over rows of several requests: says in `proof` whether they
   // stay apart (ops/compile/row_proof.h). With a length axis given it may take one Parameter more,
-  // as proof.lengths tells.
+  // as proof.lengths says.
   static absl::StatusOr<std::unique_ptr<Model>> Compile(Graph graph, Precision weights,
                                                         const RowInputs& rows, RowProof& proof);
 
@@ -38,7 +38,7 @@ class Model {
   struct Workspace {
     Slots slots;
   };
-  // The same in kept memory. `outputs` of an earlier run give theirs back, if nobody else holds
+  // The same in kept memory. `outputs` of an earlier run give theirs back, if nothing else holds
   // them.
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor> inputs,
                    Workspace& workspace, std::vector<Tensor>& outputs) const;

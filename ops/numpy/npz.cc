@@ -108,7 +108,7 @@ absl::StatusOr<TensorMap> ParseNpz(absl::string_view bytes, const NpzLimits& lim
       return Annotate(content.status(), where);
     }
     left -= static_cast<int64_t>(content->size());
-    // The tensor is made beside it.
+    // The tensor is made while it is in memory.
     const HeldMemory held(content->size());
     if (static_cast<int64_t>(content->size()) > MaxTensorBytes()) {
       return Annotate(TooLarge("the array"), where);

@@ -27,7 +27,7 @@ absl::StatusOr<TensorMap> ParseNpz(absl::string_view bytes, const NpzLimits& lim
 absl::StatusOr<TensorMap> ReadNpz(const std::string& path, const NpzLimits& limits = {});
 
 // Writes a stored archive whose bytes depend on `tensors` alone (no time stamps), replacing `path`
-// when it is complete. InvalidArgument if there are none. Errors name the path.
+// when it is complete. InvalidArgument if empty. Errors name the path.
 absl::Status WriteNpz(const std::string& path, const TensorMap& tensors);
 
 }  // namespace beamwright::ops

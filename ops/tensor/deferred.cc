@@ -18,7 +18,7 @@ namespace {
 
 // Smaller constants are not worth two calls of the system each.
 constexpr int64_t kLeastBytes = int64_t{64} << 10;
-// What may be in memory beside what is made of it.
+// What may be in memory in addition to what is made of it.
 constexpr int64_t kMostIdleBytes = int64_t{32} << 20;
 
 class DeferredConstant;
@@ -48,7 +48,7 @@ class DeferredSession {
     const absl::MutexLock lock(&mutex_);
     return status_;
   }
-  // The youngest that is older than `id` and still there; null if there is none.
+  // The youngest that is older than `id` and still there; null if missing.
   std::shared_ptr<DeferredConstant> Before(int64_t& id) const {
     const absl::MutexLock lock(&mutex_);
     for (auto it = constants_.lower_bound(id); it != constants_.begin();) {
@@ -181,7 +181,7 @@ absl::Status DeferredScope::Finish() {
   const std::shared_ptr<DeferredSession> session = std::move(session_);
   session_ = nullptr;
   current_session = nullptr;
-  // The youngest first: what one was made of has then often nobody else who needs it.
+  // Newest first: its inputs are then often unused and can be freed.
   int64_t id = session->NewId();
   while (const std::shared_ptr<DeferredConstant> constant = session->Before(id)) {
     if (constant.use_count() > 1) {

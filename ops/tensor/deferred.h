@@ -1,9 +1,9 @@
 // Deferred constants: tensors whose elements are made when they are first read, from a file or from
 // other constants, and may be forgotten until they are read again. A model's weights are each
-// packed once, so that loading needs not hold all of them beside what is made of them.
+// packed once, so that loading needs not hold all of them together with what is made of them.
 //
 // A thread that loads a model opens a DeferredScope. Inside, large constants are deferred, and
-// ForgetIdle, called where nobody holds a pointer to elements, lets go of those that were read.
+// ForgetIdle, called where no code holds a pointer to elements, lets go of those that were read.
 // Finish ends this: what is still in use has its elements from then on, and files are closed.
 #ifndef BEAMWRIGHT_OPS_TENSOR_DEFERRED_H_
 #define BEAMWRIGHT_OPS_TENSOR_DEFERRED_H_
@@ -47,7 +47,7 @@ bool IsDeferred(int64_t bytes);
 absl::StatusOr<Tensor> MakeConstant(DType dtype, const Shape& shape, const FillElements& fill);
 
 // Forgets elements of deferred constants if many were read: on the thread of the scope, where
-// nobody holds a pointer to elements. Tensors stay as they are.
+// no code holds a pointer to elements. Tensors stay as they are.
 void ForgetIdle();
 
 }  // namespace beamwright::ops

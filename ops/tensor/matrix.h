@@ -1,4 +1,4 @@
-// Two-dimensional views of memory that somebody else owns.
+// Two-dimensional views of memory that other objects own.
 #ifndef BEAMWRIGHT_OPS_TENSOR_MATRIX_H_
 #define BEAMWRIGHT_OPS_TENSOR_MATRIX_H_
 

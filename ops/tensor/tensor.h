@@ -34,7 +34,7 @@ class DeferredElements {
   virtual void Load() = 0;
   // They are never forgotten again.
   virtual void Keep() = 0;
-  // Nobody may hold a pointer to them.
+  // No code may hold a pointer to them.
   virtual void Forget() = 0;
   bool is_absent() const { return absent_.load(std::memory_order_acquire); }
 
@@ -53,7 +53,7 @@ class Tensor {
   // Over elements that others allocated, [shape] and BufferBytes of them. `deferred`, unless null,
   // lives as long as the buffer.
   Tensor(DType dtype, Shape shape, std::shared_ptr<std::byte> buffer, DeferredElements* deferred);
-  // Bytes of a buffer for so many bytes of elements.
+  // Bytes of a buffer for `bytes` bytes of elements.
   static int64_t BufferBytes(int64_t bytes);
 
   // Copies `values`, which must match the shape.
@@ -110,7 +110,7 @@ class Tensor {
     }
     return bytes_;
   }
-  // Where the elements are, whether they have been made or not: to tell buffers apart.
+  // Where the elements are, whether they have been made or not: to distinguish buffers.
   const std::byte* place() const { return bytes_; }
   // Null unless the elements are made when they are first read.
   DeferredElements* deferred() const { return deferred_; }
@@ -118,7 +118,7 @@ class Tensor {
   std::weak_ptr<const void> lifetime() const { return buffer_; }
 
   // Makes this an uninitialised tensor of the given type and shape, keeping the buffer where it is
-  // large enough and nobody else shares it. What steady steps call instead of constructing.
+  // large enough and it is not shared. What steady steps call instead of constructing.
   void Resize(DType dtype, const Shape& shape);
 
   // The same elements under another shape with as many elements (checked).

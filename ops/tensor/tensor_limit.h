@@ -18,7 +18,7 @@ absl::Status TooLarge(absl::string_view what);
 
 // Bytes of all tensors and packed weights of the process.
 int64_t HeldBytes();
-// Whoever allocates or frees them tells.
+// Called where they are allocated or freed.
 void CountHeld(int64_t bytes);
 
 // Memory of another kind, counted among them.
@@ -33,8 +33,8 @@ class HeldMemory {
   int64_t bytes_;
 };
 
-// While it lives, a tensor is refused that does not fit beside what is held: for a program that
-// runs one graph, since it counts the whole process. One at a time.
+// While it lives, a tensor is refused that does not fit in addition to what is held: for a program
+// that runs one graph, since it counts the whole process. One at a time.
 class MemoryLimit {
  public:
   explicit MemoryLimit(int64_t bytes);

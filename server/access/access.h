@@ -57,7 +57,7 @@ class Access {
   // were.
   absl::Status Refresh();
 
-  // InvalidArgument: a priority that is none. Unauthenticated: no credentials, or wrong ones.
+  // InvalidArgument: a bad priority. Unauthenticated: no credentials, or wrong ones.
   // PermissionDenied: none of `roles`. kOpen asks for nothing. `call` is for the message.
   absl::StatusOr<Identity> Admit(const Proof& proof, Roles roles, absl::string_view call) const;
 

@@ -31,7 +31,7 @@ struct CallRule {
 };
 absl::Span<const CallRule> CallRules();
 
-// What is in no rule needs kOperate: a new call that somebody forgets stays closed.
+// What is in no rule needs kOperate: a forgotten new call stays closed.
 Roles RolesForMethod(absl::string_view method);
 Roles RolesForPath(absl::string_view verb, absl::string_view path);
 

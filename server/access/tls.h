@@ -57,8 +57,8 @@ class TlsContext {
   std::shared_ptr<SSL_CTX> context_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The names in a peer's certificate, as gRPC tells them: its alternative names (URI, DNS, e-mail,
-// address), or where there are none its common name.
+// The names in a peer's certificate, as gRPC reports them: its alternative names (URI, DNS, e-mail,
+// address), or without these its common name.
 std::vector<std::string> PeerNames(const SSL& connection);
 
 }  // namespace beamwright::access

@@ -15,7 +15,7 @@ namespace {
 constexpr char kAllowedHeaders[] =
     "authorization, content-type, beamwright-priority, beamwright-tenant, "
     "inference-header-content-length, traceparent, x-request-id";
-// Beside those that pages may always read.
+// In addition to those that pages may always read.
 constexpr char kReadableHeaders[] = "inference-header-content-length, retry-after, x-request-id";
 constexpr char kForgottenAfter[] = "600";  // seconds that a browser remembers a preflight
 

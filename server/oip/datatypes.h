@@ -1,4 +1,4 @@
-// Element types: the Open Inference Protocol's names beside those of this server.
+// Element types: the Open Inference Protocol's names and those of this server.
 #ifndef BEAMWRIGHT_SERVER_OIP_DATATYPES_H_
 #define BEAMWRIGHT_SERVER_OIP_DATATYPES_H_
 

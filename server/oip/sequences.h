@@ -37,7 +37,7 @@ absl::StatusOr<SequencePart> ReadSequencePart(
 // After which a sequence of which nothing is heard is given up.
 inline constexpr absl::Duration kMostSequenceIdle = absl::Minutes(1);
 
-// Thread-safe. The core must outlive it. Callers of another tenant have sequences of their own.
+// Thread-safe. The core must outlive it. Callers of another tenant have separate sequences.
 class Sequences {
  public:
   using Done = std::function<void(absl::StatusOr<inference::ModelInferResponse>)>;

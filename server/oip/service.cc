@@ -130,7 +130,7 @@ inference::ModelConfig Config(const engine::DecodeModel& model) {
     config.mutable_sequence_batching()->set_max_sequence_idle_microseconds(
         static_cast<uint64_t>(absl::ToInt64Microseconds(kMostSequenceIdle)));
   } else {
-    // Requests join running ones at any step: nobody waits for a batch to fill.
+    // Requests join running ones at any step: no request waits for a batch to fill.
     config.mutable_dynamic_batching();
   }
   config.mutable_model_transaction_policy()->set_decoupled(false);

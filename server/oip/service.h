@@ -44,7 +44,7 @@ class Service {
   void Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
              const serving::Caller& caller, Done done);
 
-  // The calls that only tell. Errors: NotFound and InvalidArgument as FindModel's; Unimplemented
+  // The calls that only read. Errors: NotFound and InvalidArgument as FindModel's; Unimplemented
   // for what this server has no notion of.
   absl::Status Answer(const inference::ServerLiveRequest& request,
                       inference::ServerLiveResponse& response) const;
@@ -69,7 +69,7 @@ class Service {
   // Loads the newest version of a model in place of what is served of it, or stops serving it.
   // `done` is called once, at once for what is refused (FailedPrecondition without model control,
   // InvalidArgument, Unimplemented for what only Triton has, Aborted while the model is being
-  // loaded), else on a thread of its own.
+  // loaded), else on a separate thread.
   using ControlDone = std::function<void(absl::Status)>;
   void Control(const inference::RepositoryModelLoadRequest& request, ControlDone done);
   void Control(const inference::RepositoryModelUnloadRequest& request, ControlDone done);

@@ -1,4 +1,4 @@
-// AccessLog: a line for calls that were answered, one of every so many. Says who asked, for what
+// AccessLog: a line for answered calls, one in every N. Says who asked, for what
 // and how it went, never what the request or the answer holds.
 #ifndef BEAMWRIGHT_SERVER_SERVING_ACCESS_LOG_H_
 #define BEAMWRIGHT_SERVER_SERVING_ACCESS_LOG_H_

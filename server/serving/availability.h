@@ -1,6 +1,6 @@
-// Availability: who can serve at this moment, told to health services that push changes to their
-// clients. A model is able to serve that is served and not quarantined; whether clients are welcome
-// is said by the server's Health, of which it holds the part that depends on models.
+// Availability: who can serve at this moment, reported to health services that push changes to
+// their clients. A model is able to serve that is served and not quarantined; whether clients are
+// welcome is said by the server's Health, of which it holds the part that depends on models.
 #ifndef BEAMWRIGHT_SERVER_SERVING_AVAILABILITY_H_
 #define BEAMWRIGHT_SERVER_SERVING_AVAILABILITY_H_
 
@@ -21,21 +21,21 @@ namespace beamwright::serving {
 // Thread-safe. What it is made of must outlive it.
 class Availability {
  public:
-  // Told of a model by its name and of the server by "": Health::ModelReady and Health::ready.
+  // Notified of a model by its name and of the server by "": Health::ModelReady and Health::ready.
   using Observer = std::function<void(const std::string& name, bool ready)>;
 
-  // Follows registry, quarantine and state, and tells `state` whether any model is able.
+  // Follows registry, quarantine and state, and reports to `state` whether any model is able.
   Availability(ModelRegistry& models, Quarantine& quarantine, ServingState& state);
   ~Availability();
   Availability(const Availability&) = delete;
   Availability& operator=(const Availability&) = delete;
 
-  // Tells `observer` how everybody stands, and from now on of every change, the end of a
+  // Notifies `observer` of all states, and from now on of every change, the end of a
   // quarantine's pause included. Null ends that. It must not call back.
   void Observe(Observer observer);
 
  private:
-  // Looks at all models and tells what has changed.
+  // Looks at all models and reports what has changed.
   void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(const std::string& name, bool ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Looks again whenever a pause ends.

@@ -17,7 +17,7 @@ class Buckets {
   Buckets();
 
   // "beamwright_step_duration_seconds=0.001,0.01,0.1": from now on those are the bounds of that
-  // family. InvalidArgument for a family that is none of ours (all are named then), and for bounds
+  // family. InvalidArgument for an unknown family (all are named then), and for bounds
   // that are not numbers, not finite, not ascending, or more than kMaxBounds.
   absl::Status Set(const std::string& text);
 

@@ -1,5 +1,5 @@
 // CallCounter: every call that is answered is counted here, and those who keep an account of calls
-// (access log, tracer) are told.
+// (access log, tracer) are notified.
 #ifndef BEAMWRIGHT_SERVER_SERVING_CALL_COUNTER_H_
 #define BEAMWRIGHT_SERVER_SERVING_CALL_COUNTER_H_
 
@@ -28,14 +28,14 @@ class CallCounter {
  public:
   explicit CallCounter(Metrics& metrics) : metrics_(metrics) {}
 
-  // Tells `observer` of every call that is answered. Before the first call; it must outlive this.
+  // Calls `observer` for every call that is answered. Before the first call; it must outlive this.
   void Observe(CallObserver* observer) { observers_.push_back(observer); }
   // `model` is null if the call names none that is served.
   void Count(const Caller& caller, const engine::DecodeModel* model, const absl::Status& status,
              absl::Time started, const CallWork& work);
   // A call that is refused before it is read.
   void Refuse(const absl::Status& status, const Caller& caller);
-  // For the engine to fill in, of the first of so many sources; none unless an observer wants them.
+  // For the engine to fill in, of the first of these sources; none unless an observer wants them.
   std::vector<engine::Timeline> MakeTimelines(const CallContext& context, int num_sources) const;
 
  private:

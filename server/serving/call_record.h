@@ -14,7 +14,7 @@
 
 namespace beamwright::serving {
 
-// What a client says of its call beside the request: metadata of gRPC, headers of HTTP.
+// What a client says of its call besides the request: metadata of gRPC, headers of HTTP.
 struct CallContext {
   std::string request_id;   // x-request-id
   std::string traceparent;  // W3C Trace Context

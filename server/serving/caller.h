@@ -17,7 +17,7 @@ namespace beamwright::serving {
 struct Caller {
   Method method;
   absl::Time deadline = absl::InfiniteFuture();
-  // Of a client that may give up; it is told when nobody waits for the answer any more. May be
+  // Of a client that may give up; it is set when the client has gone. May be
   // null.
   std::shared_ptr<const engine::CancelFlag> cancelled;
   // The call fails with the first source that fails, where a protocol has no answer for a part of

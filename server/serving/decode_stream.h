@@ -1,6 +1,7 @@
 // DecodeStream: a StreamDecode call between the engine, which never waits, and a client, which may
 // read slowly or not at all. What is stable gathers until it is taken, of the provisional
-// hypothesis only the newest is kept: so a call holds no more than one answer, and delays nobody.
+// hypothesis only the newest is kept: so a call holds no more than one answer, and delays no other
+// call.
 #ifndef BEAMWRIGHT_SERVER_SERVING_DECODE_STREAM_H_
 #define BEAMWRIGHT_SERVER_SERVING_DECODE_STREAM_H_
 
@@ -18,7 +19,7 @@
 
 namespace beamwright::serving {
 
-// Thread-safe. Shared by whoever takes from it and the engine's callbacks.
+// Thread-safe. Shared by the thread that takes from it and the engine's callbacks.
 class DecodeStream : public std::enable_shared_from_this<DecodeStream> {
  public:
   // Starts to decode. `wake` (may be null) is called, on any thread and perhaps within Start, when

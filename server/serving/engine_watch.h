@@ -1,4 +1,4 @@
-// EngineWatch: looks whether the engine still comes round, and tells ServingState. Probes and
+// EngineWatch: looks whether the engine still comes round, and reports to ServingState. Probes and
 // health services read what it found, so that none of them ever waits for the engine's locks, and
 // all of them say the same.
 #ifndef BEAMWRIGHT_SERVER_SERVING_ENGINE_WATCH_H_
@@ -19,7 +19,7 @@ class EngineWatch {
   // asked on the watch's thread, eight times in `longest` and once a second at least. An engine
   // that stalls for more than `longest` hangs.
   EngineWatch(std::function<absl::Duration()> stalled, absl::Duration longest, ServingState& state);
-  // From now on nobody says that the engine hangs.
+  // From now on no hang of the engine is reported.
   ~EngineWatch();
   EngineWatch(const EngineWatch&) = delete;
   EngineWatch& operator=(const EngineWatch&) = delete;

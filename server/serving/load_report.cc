@@ -19,7 +19,7 @@ std::string LoadReporter::Report() {
   if (now - made_ < kInterval) {
     return report_;
   }
-  // Rates begin with the second report; an idle hour counts as one interval of its own.
+  // Rates begin with the second report; an idle hour counts as one interval.
   const double seconds = absl::ToDoubleSeconds(now - made_);
   const double cpu_seconds = ProcessCpuSeconds();
   const Metrics::CallCounts counts = metrics_.Counts();

@@ -1,7 +1,7 @@
 // LoadWatch: a model whose graphs do not come to an end must not keep the server from loading the
 // others, nor from ending. While it lives, what the thread that made it computes (folded constants,
 // tables, the self-check, golden requests, warm-up) is interrupted when the time is over or the
-// server is told to stop.
+// server is stopped.
 #ifndef BEAMWRIGHT_SERVER_SERVING_LOAD_WATCH_H_
 #define BEAMWRIGHT_SERVER_SERVING_LOAD_WATCH_H_
 
@@ -18,7 +18,7 @@ namespace beamwright::serving {
 
 class LoadWatch {
  public:
-  // stopped: whether the server is told to stop, asked again and again on another thread; may be
+  // stopped: whether the server is stopping, asked again and again on another thread; may be
   // null.
   LoadWatch(absl::Duration timeout, std::function<bool()> stopped);
   ~LoadWatch();

@@ -21,7 +21,7 @@ constexpr int kLookMs = 50;
 }  // namespace
 
 LogWriter::LogWriter(LogWriterOptions options) : options_(std::move(options)) {
-  // Signals are for other threads, also for those that are told to wait for them later.
+  // Signals are for other threads, also for those that wait for them later.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -106,7 +106,7 @@ void LogWriter::TellIfItFlowsAgain() {
   int64_t news = 0;
   {
     absl::MutexLock lock(&mutex_);
-    // While lines are still being dropped there will be more to tell of.
+    // While lines are still being dropped there will be more to report.
     if (bytes_ <= options_.max_bytes / 2) {
       news = dropped_ - std::exchange(told_, dropped_);
     }

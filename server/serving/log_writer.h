@@ -1,5 +1,5 @@
-// LogWriter: writes the lines of the log on a thread of its own, so that whoever logs never waits
-// for whoever reads. A pipe that nobody reads, or a disk that is full, costs lines of the log and
+// LogWriter: writes the lines of the log on a separate thread, so that a thread that logs never
+// waits for the reader. A pipe that is not read, or a disk that is full, costs lines of the log and
 // nothing else; the lines that are lost are counted. (spdlog's own thread pool would wait for the
 // reader at the end of the process.)
 #ifndef BEAMWRIGHT_SERVER_SERVING_LOG_WRITER_H_
@@ -20,9 +20,9 @@ namespace beamwright::serving {
 struct LogWriterOptions {
   // Not owned, and left as it is: others may share its open file, so it is not made non-blocking.
   int fd = 2;
-  // Lines that wait together. One more drops the oldest: the newest tell what is going on.
+  // Lines that wait together. One more drops the oldest: the newest show what is going on.
   size_t max_bytes = 1 << 20;
-  // Told how many lines were dropped since it was last told, once lines flow again. Called on the
+  // Gets the number of lines dropped since the last call, once lines flow again. Called on the
   // writer's thread; it may write. May be null.
   std::function<void(int64_t dropped)> flows_again;
 };

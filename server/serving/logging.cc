@@ -20,7 +20,7 @@ namespace {
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 constexpr char kTime[] = "%Y-%m-%dT%H:%M:%S.%e%z";
 constexpr char kCalls[] = "calls";
-// A client's words in a log line: enough to tell them by.
+// A client's words in a log line: enough to recognise them.
 constexpr size_t kMaxValueBytes = 256;
 
 // Between the quotes of a JSON string; control characters and bytes that are no UTF-8 as \u00XX.
@@ -90,7 +90,7 @@ void SetUpLogging(const std::string& level, const std::string& format) {
   log_writer = new LogWriter(std::move(options));
   const auto log =
       std::make_shared<spdlog::logger>("beamwright", std::make_shared<WriterSink>(*log_writer));
-  // A logger and a sink of its own: the lines of calls bear fields, not a message.
+  // A separate logger and sink: the lines of calls bear fields, not a message.
   const auto calls =
       std::make_shared<spdlog::logger>(kCalls, std::make_shared<WriterSink>(*log_writer));
   spdlog::set_default_logger(log);

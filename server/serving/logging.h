@@ -18,7 +18,7 @@ struct LogField {
 using LogFields = std::vector<LogField>;
 
 // level: debug, info, warning, error or off; format: text or json. Once, before threads start. From
-// then on nobody who logs waits for whoever reads standard error (serving/log_writer.h).
+// then on no thread that logs waits for the reader of standard error (serving/log_writer.h).
 void SetUpLogging(const std::string& level, const std::string& format);
 
 // Waits until all that was logged before is written; false if `timeout` came first. For the end of

@@ -11,7 +11,7 @@
 namespace beamwright::serving {
 
 // The calls that decode, by protocol: gRPC's, HTTP's, WebSocket's. "Other" stands for all calls
-// that do not decode, and for those of which nobody knows what they were to be; only refused ones
+// that do not decode, and for calls rejected before their method was known; only refused ones
 // are counted.
 enum class Method {
   kDecode,

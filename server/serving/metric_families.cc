@@ -5,7 +5,7 @@ namespace {
 
 using Bounds = std::vector<double>;
 
-// Seconds: from a word that nobody delays to a document behind a full queue.
+// Seconds: from a word without delay to a document behind a full queue.
 Bounds Calls() {
   return {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
           0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    100};

@@ -75,7 +75,7 @@ struct Metrics::PerModel {
   absl::Mutex mutex;
   // By method and code; made when they are first counted.
   std::map<std::pair<Method, absl::StatusCode>, Counter*> calls ABSL_GUARDED_BY(mutex);
-  // Likewise; by code, which is not OK.
+  // By code, which is not OK.
   std::map<absl::StatusCode, Counter*> failed_sources ABSL_GUARDED_BY(mutex);
   ModelTotals totals ABSL_GUARDED_BY(mutex);
 

@@ -69,7 +69,7 @@ class Metrics : public engine::EngineObserver {
   ModelTotals Totals(const engine::DecodeModel& model);
   struct CallCounts {
     int64_t all = 0;
-    int64_t errors = 0;  // of the server's making: what a client did wrong or gave up is none
+    int64_t errors = 0;  // of the server's making: without client errors and cancelled calls
   };
   CallCounts Counts() const;
   // All calls that were answered, "OK 12, UNAVAILABLE 3"; "none" before the first.

@@ -25,7 +25,7 @@ struct LoadOptions {
   engine::CompileOptions compile;
   // Most bytes of the files of all versions in memory; 0: what the machine and the cgroup have.
   int64_t max_model_bytes = 0;
-  // Folders that links of models' files may lead into, beside the model's own.
+  // Folders that links of models' files may lead into, in addition to the model's.
   std::vector<std::string> allow_links;
   // Requests of a bundle's golden.jsonl that are replayed; 0: none.
   int golden_requests = 100;
@@ -34,10 +34,10 @@ struct LoadOptions {
   int warm_up_rows = 0;
   // A load that still runs graphs after that is given up.
   absl::Duration timeout = absl::Minutes(5);
-  // Whether the server is told to stop, which ends a load at once. May be null.
+  // Whether the server is stopping, which ends a load at once. May be null.
   std::function<bool()> stopped;
-  // Told of every version that was tried: its model, whether it is good, how long it took; and of
-  // what keeps versions from being tried, as no good one. May be null.
+  // Notified of every version that was tried: its model, whether it is good, how long it took; and
+  // of what keeps versions from being tried, as no good one. May be null.
   std::function<void(const std::string& model, bool good, absl::Duration)> observer;
 };
 
@@ -47,13 +47,13 @@ class ModelLoader {
   explicit ModelLoader(LoadOptions options) : options_(std::move(options)) {}
 
   // Version `folder` of a model in the folder `model_name`. One log line for either outcome.
-  // ResourceExhausted naming the sum if it does not fit beside what is in memory, versions that
-  // still finish requests included; errors as LoadBundle's, DecodeModel::Compile's and
+  // ResourceExhausted naming the sum if it does not fit in addition to what is in memory, versions
+  // that still finish requests included; errors as LoadBundle's, DecodeModel::Compile's and
   // ReplayGolden's.
   absl::StatusOr<ModelPtr> Load(const std::string& model_name, const bundle::VersionFolder& folder);
 
-  // Logs and tells the observer what keeps a version of a model from being tried, or, if `version`
-  // is empty, all of them.
+  // Logs and reports to the observer what keeps a version of a model from being tried, or, if
+  // `version` is empty, all of them.
   void Refuse(const std::string& model_name, const std::string& version,
               const absl::Status& reason) const;
 

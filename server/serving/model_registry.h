@@ -35,13 +35,13 @@ absl::StatusOr<std::vector<bundle::ModelFolder>> FindFolders(const ModelPaths& p
 //
 // A model's folder says which versions are to be served (model/version_policy.h); requests without
 // a version get the newest of them. When a folder is looked at again, versions whose files have not
-// changed stay as they are, all others are loaded beside them, and then what is served changes at
+// changed stay as they are, all others are loaded in addition, and then what is served changes at
 // once. If the newest version is not good, or a label that requests use would lose its version,
 // nothing changes; if another version is not good, it is left out, or stays as it was if it is
 // being served.
 class ModelRegistry {
  public:
-  // Told of a model and the newest of its versions when that is served from now on; empty: the
+  // Notified of a model and the newest of its versions when that is served from now on; empty: the
   // model is not served, or not any more.
   using ServingObserver = std::function<void(const std::string& model, const std::string& version)>;
 
@@ -72,9 +72,9 @@ class ModelRegistry {
   // Looks at all folders, and again at those that have changed since they were last looked at;
   // models whose folder is gone are no longer served. What fails is logged and listed.
   void Poll();
-  // New requests no longer find the model. OK also if there is none.
+  // New requests no longer find the model. OK also if it is not served.
   void Unload(const std::string& name);
-  // Tells `observer` how every model stands, and from now on of changes. Null ends that. It must
+  // Notifies `observer` of every model, and from now on of changes. Null ends that. It must
   // not call back.
   void Observe(ServingObserver observer);
 
@@ -99,7 +99,7 @@ class ModelRegistry {
     std::string fingerprint;  // of its files when they were read
   };
   struct Served {
-    std::string folder;                         // what tells it from others: its path
+    std::string folder;                         // its identity: its path
     std::vector<Version> versions;              // newest first, at least one
     std::map<std::string, std::string> labels;  // and their versions
   };

@@ -1,4 +1,4 @@
-// What clients are told of a hypothesis before its search ends, in streams of every kind.
+// What clients receive of a hypothesis before its search ends, in streams of every kind.
 #ifndef BEAMWRIGHT_SERVER_SERVING_PARTIAL_ANSWER_H_
 #define BEAMWRIGHT_SERVER_SERVING_PARTIAL_ANSWER_H_
 

@@ -34,7 +34,7 @@ class Quarantine {
 
   // When the version's pause ends or has ended; InfinitePast if it has none.
   absl::Time BackAt(const std::string& model, const std::string& version) const;
-  // Tells `observer` when a pause begins, is renewed or ends early. Null ends that.
+  // Notifies `observer` when a pause begins, is renewed or ends early. Null ends that.
   void Observe(std::function<void()> observer);
 
   // The model's graph does not come to an end (engine/hangs.h): it is out from now on.

@@ -13,7 +13,7 @@ namespace beamwright::serving {
 
 class StartupWatch {
  public:
-  // Calls `too_late`, once and on a thread of its own, unless Started or the destructor comes
+  // Calls `too_late`, once and on a separate thread, unless Started or the destructor comes
   // before `timeout` is over. Zero: never.
   StartupWatch(absl::Duration timeout, std::function<void()> too_late);
   ~StartupWatch();

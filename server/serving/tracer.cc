@@ -114,7 +114,7 @@ void AddSource(const CallRecord& call, size_t index, const v1::Decoded* decoded,
 
 std::optional<TraceParent> ParseTraceParent(absl::string_view header) {
   constexpr size_t kLength = 55;
-  // A later version may add fields after a dash; version ff is none.
+  // A later version may add fields after a dash; version ff is invalid.
   if (header.size() < kLength || (header.size() > kLength && header[kLength] != '-') ||
       (header.size() > kLength && header.substr(0, 2) == "00") || header.substr(0, 2) == "ff" ||
       header[2] != '-' || header[35] != '-' || header[52] != '-') {

@@ -1,6 +1,6 @@
 // Tracer: spans of calls, in OpenTelemetry's terms. A call that comes with a W3C traceparent
 // belongs to its trace and is recorded if the caller's is; of the others a share is recorded, each
-// as a trace of its own. Where spans go is the exporter's business (rpc/otlp_exporter.h).
+// as a separate trace. Where spans go is the exporter's business (rpc/otlp_exporter.h).
 #ifndef BEAMWRIGHT_SERVER_SERVING_TRACER_H_
 #define BEAMWRIGHT_SERVER_SERVING_TRACER_H_
 
@@ -22,7 +22,7 @@ struct TraceParent {
   std::string span_id;   // 8 bytes
   bool sampled = false;
 };
-// Of a traceparent header ("00-<32 hex>-<16 hex>-<2 hex>"); nothing if it is none.
+// Of a traceparent header ("00-<32 hex>-<16 hex>-<2 hex>"); nothing if it is invalid.
 std::optional<TraceParent> ParseTraceParent(absl::string_view header);
 
 // Thread-safe.

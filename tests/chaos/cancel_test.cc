@@ -92,7 +92,7 @@ TEST(CancelTest, AStormOfCancelsLeavesNothingBehind) {
   stop = true;
   bystander.join();
   EXPECT_TRUE(BackToZero(metrics));
-  // Nobody else was harmed, and nobody got what is not theirs.
+  // No other call was harmed, and no call got another call's answer.
   EXPECT_EQ(patient.of(grpc::StatusCode::OK), patient.all()) << patient.ToString();
   EXPECT_EQ(patient.wrong() + cancelled.wrong(), 0);
   EXPECT_EQ(cancelled.of(grpc::StatusCode::OK) + cancelled.of(grpc::StatusCode::CANCELLED),

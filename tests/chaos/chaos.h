@@ -26,8 +26,8 @@ T Form(T in_short, T in_long) {
   return IsLong() ? in_long : in_short;
 }
 
-// A channel of its own connection, with a policy that balances over the address's resolutions and
-// makes no retries.
+// A channel with a separate connection, with a policy that balances over the address's resolutions
+// and makes no retries.
 std::shared_ptr<grpc::Channel> Connect(const std::string& address,
                                        const std::string& service_config = "");
 

@@ -130,7 +130,7 @@ TEST_F(FaultCodesTest, AClientThatGivesUp) {
   EXPECT_GT(http_calls, 0);
 }
 
-// Whoever comes first: one of the two is told to come again.
+// Whichever call comes first: one of the two is asked to come again.
 TEST_F(FaultCodesTest, ALoadBesideALoad) {
   Start();
   AddVersion("2");

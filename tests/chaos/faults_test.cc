@@ -127,7 +127,7 @@ TEST_F(FaultsTest, AServerThatDoesNotGetReadyInItsTimeSaysSo) {
   EXPECT_EQ(server_->Wait(), 0);  // it does not wait for the time to be over
 }
 
-// A call hangs in the engine, and the server is told to stop, or twice; its exit code.
+// A call hangs in the engine, and the server is stopped, or twice; its exit code.
 int ExitOfHanging(e2e::ServerProcess& server, const std::shared_ptr<grpc::Channel>& channel,
                   const std::function<void()>& between) {
   grpc::ClientContext context;

@@ -25,7 +25,7 @@ class FaultyServer : public ::testing::Test {
   void Set(const std::string& faults) const;
   // Starts the server and waits until it serves.
   void Start(std::vector<std::string> arguments = {});
-  // The same without waiting, and without arguments of its own.
+  // The same without waiting, and without arguments.
   void StartWith(const std::vector<std::string>& arguments);
   grpc::Status Load();
   // The version that answers a request, or why none does.

@@ -67,7 +67,7 @@ Table ReadTable() {
 
 class HealthTest : public FaultyServer {
  protected:
-  // Beside the model that is well.
+  // With the model that is well.
   void AddIllModel() const {
     const e2e::TestRepository made;
     made.AddVersion("1", e2e::Made::kToFail);
@@ -261,7 +261,7 @@ TEST_F(HealthTest, EveryEndpointSaysWhatTheTableOfTheDocumentationSays) {
   WaitForProbe("/readyz", 503);
   ExpectState("draining");
 
-  // And nothing else stands in the table.
+  // And nothing else is in the table.
   for (const auto& [endpoint, states] : table_) {
     for (const auto& [state, told] : states) {
       EXPECT_EQ(asked_.count({endpoint, state}), 1u) << endpoint << ", " << state;

@@ -1,4 +1,4 @@
-// A server in a cgroup of its own, whose memory others try to use up.
+// A server in a separate cgroup, whose memory clients try to use up.
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ class MemoryCgroup {
     }
     return std::nullopt;
   }
-  // The most that was charged so far: 0 where the kernel does not tell.
+  // The most that was charged so far: 0 where the kernel does not say.
   static int64_t PeakBytes(const std::string& folder) {
     const std::string text =
         ReadText(folder + "/memory.max_usage_in_bytes") + ReadText(folder + "/memory.peak");
@@ -70,8 +70,8 @@ class MemoryCgroup {
   }
 };
 
-// So many calls at once, of 15 MiB each, over connections of their own; the client holds the bytes
-// once. How they ended, by code.
+// This number of calls at once, of 15 MiB each, over separate connections; the client holds the
+// bytes once. How they ended, by code.
 std::map<int, int> Flood(const std::string& address, int connections, int calls) {
   const grpc::Slice slice(std::string(15 << 20, 'x'));
   const grpc::ByteBuffer message(&slice, 1);

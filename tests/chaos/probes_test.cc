@@ -1,4 +1,4 @@
-// What others do on a listener of HTTP, and how long whoever asks for a probe then waits.
+// What other clients do on a listener of HTTP, and how long a probe then waits.
 #include <gtest/gtest.h>
 #include <httplib.h>
 
@@ -57,7 +57,7 @@ class Drippers {
   std::thread thread_;
 };
 
-// Clients that ask for the metrics without a pause, each on a connection of its own.
+// Clients that ask for the metrics without a pause, each on a separate connection.
 class Scrapers {
  public:
   Scrapers(int port, int count) {
@@ -81,7 +81,7 @@ class Scrapers {
   std::vector<std::thread> threads_;
 };
 
-// Asks so many times, as an orchestrator does: on a new connection, with so much time to answer.
+// Asks several times, as an orchestrator does: on a new connection, with a time limit.
 // Prints how long the answers took; how many there were.
 int Probe(int port, int times, int seconds, const char* what) {
   std::vector<absl::Duration> took;
@@ -137,7 +137,7 @@ TEST(ProbesTest, NobodySilencesThem) {
   EXPECT_EQ(Probe(port, times, 1, "8 scrapers without a pause"), times);
 }
 
-// The API's listeners have a thread for each connection that they serve; beside a crowd those that
+// The API's listeners have a thread for each connection that they serve; in a crowd those that
 // drip give theirs up soon.
 TEST(ProbesTest, TheApiIsAnsweredBesideDrippingSockets) {
   e2e::ServerProcess server({"--model-path", e2e::DefaultModel()});

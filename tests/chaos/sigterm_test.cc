@@ -1,5 +1,5 @@
 // SIGTERM at random moments, under clients that call on and on: every call is answered rightly or
-// is told, by Unavailable, to try elsewhere; and what the server says it answered is what clients
+// gets Unavailable, to try elsewhere; and what the server says it answered is what clients
 // got.
 #include <gmock/gmock.h>
 #include <signal.h>

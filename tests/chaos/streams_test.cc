@@ -1,5 +1,5 @@
 // A stream is bound to its replica: a drain lets it finish, and when the replica dies its client is
-// told that it may start it anew.
+// informed that it may start it anew.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -17,7 +17,7 @@ using e2e::ServerProcess;
 
 absl::Time Late() { return absl::Now() + absl::Minutes(2); }
 
-// Takes hundreds of steps, and tells tokens from the first ones on.
+// Takes hundreds of steps, and reports tokens from the first ones on.
 v1::StreamDecodeRequest LongRequest() {
   v1::StreamDecodeRequest request;
   request.mutable_source()->set_text(std::string(100, 'a'));

@@ -39,7 +39,7 @@ TEST(CapacityTest, OneAtATimeIsTheQueueOfOneServer) {
   }
 }
 
-// Speed in proportion to the calls in flight: nobody waits for anybody.
+// Speed in proportion to the calls in flight: no call waits for another.
 TEST(CapacityTest, WithSpeedForAllEveryCallTakesItsOwnTime) {
   const ServiceCurve curve = *ServiceCurve::Make({{1, 10}, {1000, 10'000}});
   const auto replica = SimulateReplica(curve, {.rate = 500, .calls = 20'000});

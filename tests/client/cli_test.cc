@@ -213,7 +213,7 @@ TEST(DecodeCommandTest, ReadsStandardInputAndKeepsTheOrderOfManyLines) {
   EXPECT_EQ(server.requests()[0].sources_size(), 10);
 }
 
-// A terminal of its own for the command, by `script` of util-linux; returns what the terminal
+// A separate terminal for the command, by `script` of util-linux; returns what the terminal
 // shows.
 std::string OnTerminal(const std::string& shell_command) {
   const ProcessResult result = RunProcess({"/usr/bin/script", "-qec", shell_command, "/dev/null"});
@@ -503,7 +503,7 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
   }
 }
 
-// As a compiler does: whoever mends one fault wants to know of the others.
+// As a compiler does: a user who mends one fault wants to know of the others.
 TEST(CommandLineTest, AllFaultsAreToldAtOnce) {
   const ProcessResult result =
       Beamwright({"decode", "--beam-size", "0", "--beemsize=3", "--batch", "x", "--length-penalty",
@@ -515,7 +515,7 @@ TEST(CommandLineTest, AllFaultsAreToldAtOnce) {
                     HasSubstr("beamwright decode: --length-penalty: "), HasSubstr("--beemsize=3"),
                     HasSubstr("did you mean --beam-size, --timeout?")));
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 5) << result.err;
-  // A fault that is told once is not told again.
+  // A fault that is reported once is not reported again.
   const ProcessResult two = Beamwright({"load-test", "--rate", "x", "--requests", "-1", "a"});
   EXPECT_EQ(std::count(two.err.begin(), two.err.end(), '\n'), 3) << two.err;
 }

@@ -259,7 +259,7 @@ TEST(ClientTest, ALoopRunsCallbacksOnItsThread) {
                         });
   }
   server.WaitForRequests(kCalls);
-  EXPECT_EQ(num_here, 0);  // nobody else runs them
+  EXPECT_EQ(num_here, 0);  // no other thread runs them
   for (int i = 0; i < kCalls; ++i) {
     EXPECT_TRUE(loop.RunOne(Soon()));
   }

@@ -1,4 +1,4 @@
-// What is told of a trace. Traces are written by hand; tests/e2e/explain_test.cc has real ones.
+// What is printed of a trace. Traces are written by hand; tests/e2e/explain_test.cc has real ones.
 #include "client/cli/explanation.h"
 
 #include <initializer_list>

@@ -34,7 +34,7 @@ grpc::Status StatusOfSources(const std::vector<google::rpc::Status>& errors);
 grpc::Status EchoAll(grpc::ServerContext& context, const v1::DecodeRequest& request,
                      v1::DecodeResponse& response);
 
-// Listens on 127.0.0.1 from construction to destruction. Decode calls run on threads of their own,
+// Listens on 127.0.0.1 from construction to destruction. Decode calls run on separate threads,
 // so a handler may block. Serves models "echo" 7 (ready) and "broken" 1 (not ready); health knows
 // "" and "beamwright.v1.DecodeService".
 // Score takes a source that is not "bad..." for scored.

@@ -100,7 +100,7 @@ assert re.search(r"#\[Max     = +[0-9.]+, Total count    = +40\]", lines[-3]), l
 
 TEST(LoadReportTest, ConditionsDecideTheExitCode) {
   FakeServer server;
-  // Half of the calls fail, and nobody asked.
+  // Half of the calls fail, and no condition asks for them.
   EXPECT_EQ(LoadTest(server, {"--fail-if", "max>1h, rate<=0", "a", "bad"}).exit_code, 0);
   const ProcessResult errors = LoadTest(server, {"--fail-if", "errors>49%", "a", "bad"});
   EXPECT_EQ(errors.exit_code, 1);
@@ -229,7 +229,7 @@ TEST(LoadMixTest, CallsAreGivenUpAndBelongToTenants) {
   FakeServer server([&](grpc::ServerContext& context, const v1::DecodeRequest& request,
                         v1::DecodeResponse& response) {
     if (request.sources(0).text() == "gone") {
-      // Nobody waits for this answer; a server that does not look would never end.
+      // No client waits for this answer; a server that does not look would never end.
       while (!context.IsCancelled()) {
         absl::SleepFor(absl::Milliseconds(1));
       }

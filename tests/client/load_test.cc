@@ -93,7 +93,7 @@ TEST(LoadTest, BadSourcesAreNoReasonToGiveUp) {
               ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 2 * kCalls)));
 }
 
-// Only failures in a row say that there is nobody.
+// Only failures in a row show that no server is there.
 TEST(LoadTest, AnAnswerBetweenFailuresIsAReasonToGoOn) {
   constexpr int kCalls = 1200;
   FakeServer server([](grpc::ServerContext& context, const v1::DecodeRequest& request,
@@ -118,7 +118,7 @@ TEST(LoadTest, KeepsExactlyTheConcurrencyInFlight) {
     absl::MutexLock lock(&mutex);
     ++num_arrived;
     most = std::max(most, ++in_flight);
-    // Nobody is answered before all are there.
+    // No call is answered before all are there.
     const auto all_there = [&] { return num_arrived >= kConcurrency; };
     mutex.Await(absl::Condition(&all_there));
     --in_flight;
@@ -170,7 +170,7 @@ LoadOptions OpenLoop(int64_t max_calls, double rate) {
   return options;
 }
 
-// Answers nobody before so many calls have come in.
+// Answers no call before this number of calls has come in.
 DecodeHandler AllAtOnce(int count, absl::Mutex& mutex, int& num_arrived) {
   return
       [count, &mutex, &num_arrived](grpc::ServerContext& context, const v1::DecodeRequest& request,
@@ -201,7 +201,7 @@ TEST(LoadTest, AnOpenLoopWaitsForNobodyAndCountsTheWait) {
   EXPECT_GT(report->lag.max, absl::ZeroDuration()) << "nobody sends at the very moment";
 }
 
-// So many calls a second that one thread sends them and takes their answers.
+// A rate at which one thread sends calls and takes their answers.
 TEST(LoadTest, AnOpenLoopAtAHighRateCountsTheSame) {
   constexpr int kCalls = 400;
   FakeServer server;
@@ -228,7 +228,7 @@ TEST(LoadTest, AnOpenLoopAtAHighRateCountsTheSame) {
   answered.WaitForNotification();
 }
 
-// Answers nobody until it is told to.
+// Answers no call until it is released.
 DecodeHandler After(absl::Notification& release) {
   return [&release](grpc::ServerContext& context, const v1::DecodeRequest& request,
                     v1::DecodeResponse& response) {
@@ -237,7 +237,7 @@ DecodeHandler After(absl::Notification& release) {
   };
 }
 
-// Ends a load when so many calls have come in.
+// Ends a load when this number of calls has come in.
 std::thread StopAt(FakeServer& server, size_t count, std::atomic<bool>& stop) {
   return std::thread([&server, count, &stop] {
     server.WaitForRequests(count);
@@ -281,7 +281,7 @@ TEST(LoadTest, AnOpenLoopSkipsWhatIsDueBeyondItsLimit) {
   EXPECT_EQ(report->num_calls, static_cast<int64_t>(server.requests().size()));
 }
 
-// Nobody is answered before the last call was due, so that no place is free again.
+// No call is answered before the last call was due, so that no place is free again.
 TEST(LoadTest, AnOpenLoopSendsNoMoreThanItsLimit) {
   constexpr int kLimit = 4;
   absl::Notification release;

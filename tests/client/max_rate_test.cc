@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Seconds of a run of which each call is at fault with a chance of its own.
+// Seconds of a run of which each call is at fault with a separate chance.
 std::vector<std::pair<int64_t, int64_t>> Seconds(int seconds, int calls, double chance,
                                                  std::mt19937& random) {
   std::vector<std::pair<int64_t, int64_t>> parts;

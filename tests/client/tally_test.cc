@@ -16,7 +16,7 @@ Tally::Clock::time_point At(int ms) { return Tally::Clock::time_point() + millis
 
 constexpr int kRefused = -1;
 
-// An answer with a source of so many tokens each; 0: a source that is invalid.
+// An answer with a source for each number of tokens; 0: a source that is invalid.
 v1::DecodeResponse Answer(std::initializer_list<int> tokens) {
   v1::DecodeResponse response;
   for (const int count : tokens) {

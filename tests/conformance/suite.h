@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<Case>> ReadSuite(const std::string& suite);
 // REASON"; empty lines and those that begin with # are for people.
 class SkipList {
  public:
-  // The empty path: nothing is skipped. InvalidArgument names a line that is none of these.
+  // The empty path: nothing is skipped. InvalidArgument names any other line.
   static absl::StatusOr<SkipList> Read(const std::string& path);
 
   // Why `test` is skipped; empty if it is not.

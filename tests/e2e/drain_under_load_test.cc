@@ -1,4 +1,4 @@
-// SIGTERM while many clients call: every call is answered rightly or told to try elsewhere.
+// SIGTERM while many clients call: every call is answered rightly or refused as unavailable.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -18,7 +18,7 @@ struct Tally {
   std::atomic<int> wrong{0};
 };
 
-// Calls until it is told that the server goes away; counts what comes back.
+// Calls until the server says that it goes away; counts what comes back.
 void CallUntilUnavailable(const std::string& address, const std::string& expected, Tally& tally,
                           absl::BlockingCounter& warm) {
   const auto channel = Connect(address);

@@ -20,11 +20,11 @@ struct Question {
   std::string text = "cat";
   int beam_size = 0;  // 0: the default
   std::string token;  // empty: no credentials
-  // How long clients wait: gRPC's tell the server so, HTTP's hang up.
+  // How long clients wait: gRPC's send it to the server, HTTP's hang up.
   absl::Duration timeout = absl::Minutes(2);
   // And HTTP's that much later, for an answer of a server that refuses late, on a busy machine.
   absl::Duration patience = absl::Seconds(30);
-  // Told of a gRPC call before it is made.
+  // Called before a gRPC call is made.
   std::function<void(grpc::ClientContext&)> before = nullptr;
   // And when it has ended, while the context is still there.
   std::function<void()> after = nullptr;

@@ -1,4 +1,4 @@
-// `beamwright explain` against a real server: what it tells of a search is what decode answers.
+// `beamwright explain` against a real server: what it prints of a search is what decode answers.
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"

@@ -168,7 +168,7 @@ TEST_P(ExportsTest, RowsAreSteppedTogether) {
               ::testing::HasSubstr("a search steps the rows of all requests together"));
 }
 
-// Nor is any source encoded alone, and whoever runs the server can see that.
+// Nor is any source encoded alone, and the operator can see that.
 TEST_P(ExportsTest, SourcesAreEncodedTogether) {
   const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(
       {BEAMWRIGHT_GRAPH_PROGRAM, "check", GraphFile(GetParam(), "encoder")});

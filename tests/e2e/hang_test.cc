@@ -1,4 +1,4 @@
-// A real server with a model that hangs beside the default one: deadlines, the other model's
+// A real server with a model that hangs and the default one: deadlines, the other model's
 // answers, quarantine, and that the server is gone when it must be.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
@@ -87,7 +87,7 @@ TEST_F(HangTest, ThreeThatAreGivenUpTakeTheModelOut) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Ask(Hanging(), absl::Seconds(3)), grpc::StatusCode::DEADLINE_EXCEEDED);
   }
-  // The engine is told of the last deadline a moment after the client.
+  // The engine learns of the last deadline a moment after the client.
   const absl::Time end = absl::Now() + absl::Minutes(2);
   grpc::StatusCode code = grpc::StatusCode::OK;
   while (code != grpc::StatusCode::UNAVAILABLE && absl::Now() < end) {

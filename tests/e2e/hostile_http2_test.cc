@@ -18,7 +18,7 @@ class HostileHttp2Test : public E2eTest {
  protected:
   // Sends and waits until the server has answered something or hung up.
   static void Send(const std::string& bytes) {
-    // From an address of its own: the server may refuse it for a while.
+    // From a separate address: the server may refuse it for a while.
     const rpc::ClientSocket client;
     ASSERT_TRUE(client.ConnectV4(server_->WaitForPort(), "127.0.0.1", "127.0.0.2"))
         << "the server is gone";
@@ -45,7 +45,7 @@ TEST_F(HostileHttp2Test, OddHeadersInLargeBlocks) {
   }
 }
 
-// CVE-2023-32732: base64 that is none in a binary header.
+// CVE-2023-32732: invalid base64 in a binary header.
 TEST_F(HostileHttp2Test, BinaryHeadersThatAreNone) {
   Send(Headers(1, CallHeaders("http", "trailers") + Field("x-bin", "*****") + Field("y-bin", "a")));
 }

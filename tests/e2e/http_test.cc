@@ -1,4 +1,4 @@
-// The HTTP API, probes and metrics of the real server; statuses beside those of gRPC.
+// The HTTP API, probes and metrics of the real server; statuses compared with those of gRPC.
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -30,7 +30,7 @@ class HttpTest : public E2eTest {
     ops_.set_read_timeout(std::chrono::minutes(2));
   }
 
-  // The value of a metric with these labels; -1 if there is none.
+  // The value of a metric with these labels; -1 if missing.
   double Metric(const std::string& name_and_labels) {
     const Samples samples = Scrape(server_->metrics_port());
     const auto found = samples.find(name_and_labels);

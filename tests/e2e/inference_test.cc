@@ -1,5 +1,5 @@
 // The Open Inference Protocol over gRPC, held against beamwright.v1.DecodeService: tensors,
-// statistics, what is told of models. tests/stock_clients does the same with clients that others
+// statistics, descriptions of models. tests/stock_clients does the same with clients that others
 // wrote.
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// A server whose log nobody reads.
+// A server whose log is not read.
 #include <gmock/gmock.h>
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-// What the server tells about calls: traces to a collector, log lines. Load reports, which gRPC's
+// What the server reports about calls: traces to a collector, log lines. Load reports, which gRPC's
 // C++ clients keep to themselves, are looked at by tests/stock_clients/grpcurl.py.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
@@ -34,7 +34,7 @@ TEST(ObservabilityTest, SpansReachACollector) {
   const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
   grpc::ClientContext context;
   CallWith(*stub, context);
-  // Nobody traces this one.
+  // This one is not traced.
   EXPECT_TRUE(Decode(*stub, Request({"cat"})).first.ok());
   server.Signal(SIGINT);  // sends what it has
   EXPECT_EQ(server.Wait(), 0);

@@ -1,5 +1,5 @@
 // Far more calls than the server can do: each gets an answer or a status that says to try again,
-// the server's counters tell what its clients saw, and afterwards it holds nothing. No times are
+// the server's counters agree with its clients, and afterwards it holds nothing. No times are
 // measured; how fast all of that is: bench/workloads/serving.py.
 #include <string>
 
@@ -54,7 +54,7 @@ TEST_P(OverloadTest, EveryCallGetsAnAnswerAndEveryAnswerIsCounted) {
   }
   EXPECT_EQ(calls, kCalls);
   EXPECT_EQ(report->num_sources, report->num_calls) << "a call has one source here";
-  // Of a call that is given up at its deadline the client may not be told what became of its
+  // Of a call that is given up at its deadline the client may not learn what became of its
   // source.
   for (const auto& [code, count] : report->failed_sources) {
     const auto found = report->failed_calls.find(code);

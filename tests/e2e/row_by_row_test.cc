@@ -1,5 +1,5 @@
-// A step whose rows cannot be told apart runs them one at a time, which is right and slow. Whoever
-// serves such a model must hear of it without asking: node, reason and where the remedy stands.
+// A step whose rows cannot be separated runs them one at a time, which is right and slow. The user
+// who serves such a model must hear of it without asking: node, reason and where the remedy stands.
 #include <gmock/gmock.h>
 
 #include "absl/strings/match.h"

@@ -1,4 +1,4 @@
-// A real beamwright-server in a process of its own, for one test.
+// A real beamwright-server in a separate process, for one test.
 #ifndef BEAMWRIGHT_TESTS_E2E_SERVER_PROCESS_H_
 #define BEAMWRIGHT_TESTS_E2E_SERVER_PROCESS_H_
 
@@ -39,7 +39,7 @@ class ServerProcess {
 
   // Waits until a line of the log has `begin`, or the server has ended; the rest of that line.
   std::string WaitForLine(const std::string& begin);
-  // From now on nobody reads what it writes to stderr, until it ends.
+  // From now on its stderr is not read, until it ends.
   void StopReading();
 
   void Signal(int number) const;

@@ -67,7 +67,7 @@ TEST(StatusCodesTest, FaultsOfTheCaller) {
   EXPECT_EQ(EveryCalls()[0].ask(server, with("d")).code, StatusCode::OK);
   ExpectFromEveryCall(server,
                       {with("d"), StatusCode::RESOURCE_EXHAUSTED, 429, "TENANT_RATE", true});
-  // Beside a source that no server can decode: trying again helps the other one.
+  // With a source that no server can decode: trying again helps the other one.
   httplib::Client http("127.0.0.1", server.http_port());
   http.set_read_timeout(std::chrono::minutes(2));
   const auto reply = http.Post("/v1/models/g2p-en:decode", {{"Authorization", "Bearer d"}},
@@ -83,7 +83,7 @@ TEST(StatusCodesTest, OverloadAndDeadline) {
   ServerProcess full({"--model-path", DefaultModel(), "--max-queue", "1", "--max-rows", "5"});
   ExpectFromEveryCall(full, {Asking([](Question& q) { q.num_sources = 300; }),
                              StatusCode::RESOURCE_EXHAUSTED, 429, "QUEUE_FULL", false, true});
-  // gRPC's clients tell their users of a deadline themselves; HTTP's cannot.
+  // gRPC's clients report a deadline to their users; HTTP's cannot.
   ServerProcess late(
       {"--model-path", DefaultModel(), "--http-timeout", "1ms", "--forecast-deadlines", "false"});
   const Failure failure{Asking([](Question& q) {
@@ -204,7 +204,7 @@ TEST(StatusCodesTest, AModelThatFailsAndThenIsOutOfService) {
   }
   EveryCalls()[0].ask(server, {});
   ExpectFromEveryCall(server, {{}, StatusCode::UNAVAILABLE, 503, "MODEL_QUARANTINED"});
-  // Everybody who asks for health is told, before the next call fails.
+  // Every health client is notified before the next call fails.
   const auto channel = Connect(server.address());
   for (const std::string service :
        {"", "g2p-en", "beamwright.v1.DecodeService", "inference.GRPCInferenceService"}) {
@@ -227,7 +227,7 @@ TEST(StatusCodesTest, AModelThatFailsAndThenIsOutOfService) {
   EXPECT_EQ(probes.Get("/livez")->status, 200);
 }
 
-// Who watches a model is told that it is out of service, and by itself that it may try again.
+// A watcher of a model is notified that it is out of service, and later that it may try again.
 TEST(HealthWatchTest, TellsOfAQuarantineAndItsEnd) {
   TestRepository repository;
   repository.AddVersion("1", Made::kToFail);

@@ -35,7 +35,7 @@ constexpr char kStreamParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b
 constexpr int kPolicy = 1008;
 constexpr int kTryAgainLater = 1013;
 
-// What a WebSocket client was told about a source: its last answer, and the code that closed the
+// What a WebSocket client received about a source: its last answer, and the code that closed the
 // connection or 0.
 struct WebSocketAnswer {
   std::string last;
@@ -363,7 +363,7 @@ TEST_F(StreamAccountsTest, StreamsAreBelowTheirClientsSpans) {
     ReadAnswers(client);
   }
   {
-    RawClient client(port_);  // that nobody traces
+    RawClient client(port_);  // without a trace
     client.Open("/", Bearer("d"));
     SayAll(client, {3});
   }
@@ -427,7 +427,7 @@ TEST_F(StreamAccountsTest, ATenantsRateHoldsInTheMiddleOfAConnection) {
   EXPECT_THAT(refused.error_message(), HasSubstr("tenant 'd' sends more than 0.001"));
   EXPECT_TRUE(fourth.has_pushback());
 
-  // Others are none of its business.
+  // Others do not concern it.
   EXPECT_TRUE(Stream(*stub_, "e").Say({3}).Finish().ok());
   RawClient other(port_);
   other.Open("/", Bearer("e"));

@@ -138,7 +138,7 @@ TEST_F(StreamDecodeTest, HttpSendsALineForEachMessage) {
   EXPECT_EQ(WithoutTimes(streamed.last.decoded()).SerializeAsString(),
             WithoutTimes(over_grpc.last.decoded()).SerializeAsString());
   EXPECT_THAT(streamed.stable, ElementsAreArray(over_grpc.stable));
-  // What fails before there is a message has a status of its own.
+  // What fails before there is a message has a separate status.
   EXPECT_EQ(Post("streamDecode", StreamRequest(""))->status, 400);
   v1::StreamDecodeRequest wrong = StreamRequest("cat");
   wrong.mutable_options()->set_n_best(300);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Of every weight; what is none (an integer, say) stays as it is.
+// Of every weight; other constants (an integer, say) stay as they are.
 void MakeNoNumbers(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), {});

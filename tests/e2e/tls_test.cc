@@ -139,7 +139,7 @@ TEST_F(TlsTest, NewCertificatesAreTakenWithoutARestart) {
   EXPECT_FALSE(DecodeAs(server.address(), named_).ok()) << "the old certificate is still shown";
 }
 
-// A renewal writes one file after the other, and somebody may make a mistake: meanwhile both
+// A renewal writes one file after the other, and an operator may make a mistake: meanwhile both
 // protocols serve with what was good last.
 TEST_F(TlsTest, FilesThatDoNotFitArePassedOver) {
   ServerProcess server(Arguments({"--tls-client-ca", temp_.At("client-ca.crt")}));

@@ -205,7 +205,7 @@ TEST_F(VersionLabelsTest, ALabelMovesUnderLoad) {
     }
   }
   EXPECT_EQ(answer, "3");
-  // One that nobody could serve moves nothing.
+  // One that could not be served moves nothing.
   repository_.AddVersion("4", Made::kNotToLoad);
   repository_.SetPolicy("specific { versions: 3 } labels { key: 'stable' value: 4 }");
   for (const absl::Time end = absl::Now() + absl::Minutes(1);

@@ -82,7 +82,7 @@ TEST_F(AttentionTest, HardGivesPositionsWithoutWeightsAndNoneNothing) {
   EXPECT_EQ(answer->hypotheses(0).alignment_size(), 0);
 }
 
-// Heads on an axis of their own, or joined with the rows' axis.
+// Heads on a separate axis, or joined with the rows' axis.
 TEST_F(AttentionTest, HeadsAreAveraged) {
   for (const bool in_rows : {false, true}) {
     const auto model =

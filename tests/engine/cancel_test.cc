@@ -1,5 +1,5 @@
 // O13: a request that is given up at any of its steps leaves nothing behind, and changes nothing
-// for the one beside it.
+// for its neighbour.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ class CancelAt : public EngineObserver {
     absl::MutexLock lock(&mutex_);
     return rows_;
   }
-  // What was told of cancelled requests: the steps that they took part in afterwards.
+  // What was reported of cancelled requests: the steps that they took part in afterwards.
   std::vector<int> released() {
     absl::MutexLock lock(&mutex_);
     return released_;

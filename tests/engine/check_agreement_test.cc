@@ -33,7 +33,7 @@ struct Tally {
   int no_decoder = 0;
 };
 
-// A bundle with this decoder alone, as somebody would write it who knows the roles of its ports.
+// A bundle with this decoder alone, as a user would write it who knows the roles of its ports.
 bundle::Bundle BundleOf(ops::Graph graph, const ops::DecoderRoles& roles) {
   bundle::Bundle bundle =
       engine_testing::TableBundle(engine_testing::RandomTable(1), engine_testing::TableOptions());

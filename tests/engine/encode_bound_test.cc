@@ -19,7 +19,7 @@ using engine_testing::TableBundle;
 
 constexpr int64_t kMostPositions = 20;
 
-// What the engine does, in its order; holds it at the first step until told to go on.
+// What the engine does, in its order; holds it at the first step until released.
 class Recorder : public EngineObserver {
  public:
   struct Encoded {

@@ -71,8 +71,8 @@ std::vector<std::vector<int>> GroupsOf(const ModelPtr& model, const std::vector<
   return groups;
 }
 
-// Whoever waits longest goes first, in the company of those whose lengths are nearest, the longest
-// in front.
+// The source that waits longest goes first, in the company of those whose lengths are nearest, the
+// longest in front.
 TEST(EncodeQueueTest, AGroupMayBeOfSeveralLengths) {
   using Lengths = std::vector<int>;
   const auto model = *DecodeModel::Compile(engine_testing::UnequalBundle(1));

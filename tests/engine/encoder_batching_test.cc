@@ -1,4 +1,4 @@
-// Promise 1 for encoders: whatever a source is encoded beside, its answer has the bits that it has
+// Promise 1 for encoders: whatever a source is encoded with, its answer has the bits that it has
 // alone. Encoders that couple the sources of a batch must be found out, whatever they do it by;
 // usual ones must be proven, and be run over several sources at once.
 #include <gmock/gmock.h>
@@ -108,7 +108,7 @@ size_t NumDifferent(const TrialAnswers& a, const TrialAnswers& b) {
   return count;
 }
 
-// Of the sources those that the encoder gives other bits for beside their neighbour than alone.
+// Of the sources those that the encoder gives other bits for with their neighbour than alone.
 size_t NumCoupled(const DecodeModel& model, const std::vector<std::vector<int32_t>>& sources) {
   const DecodeModel::Parts& parts = model.parts();
   const auto run = [&](absl::Span<const std::vector<int32_t>> rows) {
@@ -171,7 +171,7 @@ TEST_P(UsualEncoder, IsProvenAndEncodesSourcesTogether) {
   EXPECT_EQ(beside.most_together, 2);
 }
 
-// Looks each source up by its loudest feature in a table of so many lines.
+// Looks each source up by its loudest feature in a table of this number of lines.
 TrialEncoder LookUpByLoudness(int64_t lines) {
   return {"Index", [lines](engine_testing::Layers& in, ops::ValueId x) {
             const auto index = in.Add("Convert", {in.Reduce("ReduceMax", x, {1, 2}, false)},

@@ -53,7 +53,7 @@ class EndTest : public ::testing::Test {
     engine_ = *Engine::Start(options);
   }
 
-  // Searches that go on for as long as they may; two fit beside each other.
+  // Searches that go on for as long as they may; two fit at a time.
   void Decode(const std::string& name, v1::DeadlineResult deadline_result) {
     v1::DecodeOptions options;
     options.set_beam_size(2);
@@ -101,7 +101,7 @@ TEST_F(EndTest, WhatMayBeCutIsAnsweredAndAllElseFails) {
   EXPECT_EQ(answers_.at("late").status().code(), absl::StatusCode::kUnavailable);
 }
 
-// The answer that finds no memory is lost; nobody is left without one.
+// The answer that finds no memory is lost; no caller is left without one.
 TEST_F(EndTest, MemoryMayRunOutMeanwhile) {
   Decode("runs", v1::DEADLINE_RESULT_ERROR);
   Decode("runs, best so far", v1::DEADLINE_RESULT_BEST_SO_FAR);

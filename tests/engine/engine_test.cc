@@ -397,7 +397,7 @@ v1::Source MaskedSource(int64_t length) {
   return source;
 }
 
-// What one source brings is its own fault: it is told so, and those that run beside it go on.
+// A fault of one source is reported for that source, and the others go on.
 TEST(EngineDecoderInputs, AFaultIsItsOwnSourcesAlone) {
   const auto model = Compile(MaskedBundle());
   const auto engine = StartEngine({1, 64, 1000});
@@ -504,7 +504,7 @@ TEST(EngineSourceTable, TokensBeyondItAreRefused) {
   EXPECT_THAT(std::string(beyond.message()), HasSubstr("source.ids[1]: 50 is outside [0, 50)"));
 }
 
-// An encoder over feature frames that is told lengths or a mask: the first state is the sum of all
+// An encoder over feature frames that reads lengths or a mask: the first state is the sum of all
 // features at real positions, which every kind of length input must leave as it is.
 bundle::Bundle FeatureBundle(v1::LengthInput kind, const std::vector<float>& table) {
   bundle::Bundle bundle = TableBundle(table, {});

@@ -1,4 +1,4 @@
-// The table bundle with everything beside it: an ensemble of tables, a recurrent language model
+// The table bundle with every addition: an ensemble of tables, a recurrent language model
 // that is a table too, an n-gram model, CTC scores and a lexical table. What each of them says of a
 // hypothesis is written down here a second time, as plainly as can be.
 #ifndef BEAMWRIGHT_TESTS_ENGINE_FUSED_BUNDLE_H_
@@ -18,7 +18,7 @@ inline constexpr int kBlank = 0;  // the begin token's column, which no text nee
 inline constexpr int kSourceIds = 50;
 
 struct FusedOptions {
-  int num_members = 0;  // beside the model's own decoder: the first with an encoder of its own
+  int num_members = 0;  // with the model's main decoder: the first with a separate encoder
   v1::EnsembleMean mean = v1::ENSEMBLE_MEAN_LOG_PROBS;
 };
 

@@ -113,7 +113,7 @@ class HangTest : public ::testing::Test {
     options.observer = &asked_at_once_;
     engine_ = *Engine::Start(options);
   }
-  // A model that is slow is told from one that is not within the time of a test.
+  // A slow model differs from one that is not within the time of a test.
   static EngineOptions Options() {
     EngineOptions options;
     options.slow_step = absl::Milliseconds(50);

@@ -1,5 +1,5 @@
-// Which axis of a tensor of features counts as the source's length: told by the bundle, found where
-// one axis alone is open, and refused where it would be a guess.
+// Which axis of a tensor of features counts as the source's length: given by the bundle, found
+// where one axis alone is open, and refused where it would be a guess.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -62,7 +62,7 @@ TEST(RequestMemory, ThePriceIsTold) {
   EXPECT_TRUE(Refusal(needed, options).ok());
 }
 
-// Requests that do not fit beside each other run one after the other.
+// Requests that do not fit together run one after the other.
 TEST(RequestMemory, IsOneBudget) {
   EngineOptions limits;
   limits.num_threads = 1;
@@ -112,7 +112,7 @@ Greedy SearchByHand(const std::vector<float>& table, int32_t source, int64_t poi
 
 class PoisonedScores : public ::testing::TestWithParam<float> {};
 
-// In the middle of a search, beside requests in the same steps, which notice nothing.
+// In the middle of a search, with requests in the same steps, which notice nothing.
 TEST_P(PoisonedScores, EndThatRequestAloneAndNameTheStep) {
   constexpr int kSteps = 6;
   constexpr int kNumRequests = 50;

@@ -1,4 +1,4 @@
-// What a stream is told while the engine decodes, and what a search answers whose time is up.
+// What a stream receives while the engine decodes, and what a search answers whose time is up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ struct Told {
   std::vector<std::vector<int32_t>> provisional;
 };
 
-// Decodes and gathers what is told on the way.
+// Decodes and gathers the progress.
 absl::StatusOr<v1::Decoded> Listen(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
                                    const v1::Source& source, const v1::DecodeOptions& options,
                                    bool provisional, Told& told) {

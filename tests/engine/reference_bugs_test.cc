@@ -205,7 +205,8 @@ TEST_F(ReferenceBugsTest, TokenScoresFollowThePath) {
   }
 }
 
-// Sherpa's offline decoder counted a hotword's bonus in the model's score and once more beside it.
+// Sherpa's offline decoder counted a hotword's bonus in the model's score and once more in
+// addition.
 TEST_F(ReferenceBugsTest, ABonusCountsOnceAndBesideTheLogProbability) {
   v1::DecodeOptions options;
   options.set_beam_size(8);

@@ -1,5 +1,5 @@
 // Decoders whose layers are sequences with lengths, as OpenVINO writes every one of them, served;
-// and loops over items of their own that are not, refused by name.
+// and loops over other items that are not, refused by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

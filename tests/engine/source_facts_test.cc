@@ -1,4 +1,4 @@
-// What the observer is told of a source at its end: the work on it, whatever became of it.
+// What the observer gets of a source at its end: the work on it, whatever became of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,12 +21,12 @@ using ::testing::SizeIs;
 
 constexpr int kSteps = 12;
 
-// Cancels a flag behind a step, and keeps what it is told.
+// Cancels a flag behind a step, and keeps what it gets.
 class Recorder : public EngineObserver {
  public:
   void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override {
     absl::MutexLock lock(&mutex_);
-    left_ = steps_;  // the step that ended the source before this one has been told by now
+    left_ = steps_;  // the step that ended the source before this one has been reported by now
   }
   void OnStep(const DecodeModel&, const StepFacts&) override {
     absl::MutexLock lock(&mutex_);
@@ -72,7 +72,7 @@ class SourceFactsTest : public ::testing::Test {
     options_.set_beam_size(1);
   }
 
-  // Told before the answer is given.
+  // Reported before the answer is given.
   SourceFacts Decode(const CallOptions& call = {}) {
     engine_->DecodeAndWait(model_, source_, options_, call).IgnoreError();
     const std::vector<SourceFacts> told = recorder_.Take();

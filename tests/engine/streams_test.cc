@@ -1,4 +1,4 @@
-// Streams: engine threads that step requests side by side. Answers do not tell how many there are,
+// Streams: engine threads that step requests side by side. Answers do not depend on their number,
 // threads are as many as were asked for, and what all of them may run together is one budget.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -158,7 +158,7 @@ TEST_F(StreamsTest, ThreadsOfStreamsAsWorkIsAreBounded) {
   }
 }
 
-// One stream is stuck in a step: whoever comes now is served by the other.
+// One stream is stuck in a step: a new request is served by the other.
 TEST_F(StreamsTest, NobodyWaitsForABusyStreamWhileAnotherIdles) {
   watcher_.hold = true;
   const auto engine = Start({2, 2});

@@ -58,7 +58,7 @@ enum class Form {
 
 struct TableOptions {
   std::vector<std::string> end_tokens = {"1"};
-  // Adds 0 times the sum over all rows: rows can no longer be told apart.
+  // Adds 0 times the sum over all rows: rows can no longer be separated.
   bool mixes_rows = false;
   // As exported for one row: inputs declare a batch of 1, the logits get the constant shape
   // [1, vocabulary].
@@ -185,7 +185,7 @@ inline bundle::Bundle TableBundle(const std::vector<float>& table, const TableOp
     bundle.encoder = EncoderGraph(options.form == Form::kTimeFirst);
   }
   if (options.form == Form::kVariables) {
-    // That it is a state the graph tells; only where it starts from is said.
+    // That it is a state follows from the graph; only where it starts from is said.
     v1::MemoryConfig& start = *decoder.add_memory();
     start.set_input("state");
     start.set_encoder_output("first_state");

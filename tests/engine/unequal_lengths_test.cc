@@ -1,5 +1,5 @@
-// Sources of unequal length are encoded together where the encoder's graph allows it, and nobody
-// can tell from an answer.
+// Sources of unequal length are encoded together where the encoder's graph allows it, and no client
+// can see it in an answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -51,7 +51,7 @@ v1::DecodeRequest RequestOf(size_t number) {
   return request;
 }
 
-// All that must be the same whoever answers.
+// All that must be the same for every server.
 std::string ContentOf(const v1::DecodeResponse& response) {
   std::string content;
   for (const v1::Result& result : response.results()) {

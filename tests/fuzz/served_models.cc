@@ -9,7 +9,7 @@
 namespace beamwright::fuzzing {
 namespace {
 
-// Less than what libFuzzer takes for an input that hangs (run.sh), so that it is told apart.
+// Less than what libFuzzer takes for an input that hangs (run.sh), so that the two differ.
 constexpr absl::Duration kLongestWait = absl::Seconds(8);
 
 }  // namespace

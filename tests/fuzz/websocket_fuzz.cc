@@ -41,7 +41,7 @@ constexpr int kMostWaits = 4;
 constexpr auto kMoment = std::chrono::milliseconds(2);
 
 enum Flag {
-  kIsPlain = 1,       // the request is none for a WebSocket
+  kIsPlain = 1,       // the request is not for a WebSocket
   kIsMalformed = 2,   // nor even HTTP
   kIsSlow = 4,        // it does not come in time
   kGoesSilently = 8,  // the client goes when it has sent its messages
@@ -101,7 +101,7 @@ rapidjson::Document ParseObject(absl::string_view text) {
   return document;
 }
 
-// The client's end: follows its script, and looks at what it is told.
+// The client's end: follows its script, and checks what it receives.
 class ScriptedSocket final : public WebSocket {
  public:
   ScriptedSocket(asio::io_context& io, Script script)
@@ -266,12 +266,12 @@ class ScriptedSocket final : public WebSocket {
   int num_waits_ = 0;
   bool is_waiting_ = false;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  bool is_open_ = false;      // the client has begun a source, and was not told of its end
+  bool is_open_ = false;      // the client has begun a source, and has not received its end
   bool is_complete_ = false;  // the last that it said was that the source is
   bool writing_ = false;
   bool closing_ = false;
-  bool was_last_ = false;    // what it was told: nothing more of this source
-  bool has_failed_ = false;  // it was told an error
+  bool was_last_ = false;    // what it received: nothing more of this source
+  bool has_failed_ = false;  // it received an error
 };
 
 struct World {

@@ -1,12 +1,12 @@
-// Tells ThreadSanitizer what absl's locks order. The distribution's Abseil is not instrumented, so
-// without this every access that one of its locks guards would be reported as a race. Linked into
-// the thread sanitizer's test programs only: these definitions take the place of the library's,
-// call them, and add the happens-before edge. The waits on a condition are polls, because the
-// library would evaluate conditions of one thread on another in code that the sanitizer does not
-// see. A function that is missing here shows up as a false report; add it.
+// Declares to ThreadSanitizer what absl's locks order. The distribution's Abseil is not
+// instrumented, so without this every access that one of its locks guards would be reported as a
+// race. Linked into the thread sanitizer's test programs only: these definitions take the place of
+// the library's, call them, and add the happens-before edge. The waits on a condition are polls,
+// because the library would evaluate conditions of one thread on another in code that the sanitizer
+// does not see. A function that is missing here shows up as a false report; add it.
 //
-// The OpenMP runtime is not instrumented either; it tells the sanitizer its synchronization itself
-// (libarcher), for which its own accesses have to be ignored.
+// The OpenMP runtime is not instrumented either; it declares its synchronization to the sanitizer
+// itself (libarcher), for which its own accesses have to be ignored.
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -155,7 +155,7 @@ class RecurrentEncoder {
         const Value mean = graph_.Add("ReduceMean", {x, graph_.Ints({-1})}, {{"keep_dims", true}});
         return graph_.Add("Subtract", {x, mean});
       }
-      case 2:  // the last state beside each position, by broadcasting
+      case 2:  // the last state with each position, by broadcasting
         return graph_.Add("Add", {x, graph_.Add("Unsqueeze", {last_, graph_.Ints({1})})});
       case 3: {  // and as often as there are positions
         const Value shape = graph_.Add(

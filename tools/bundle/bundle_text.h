@@ -21,7 +21,7 @@ v1::CtcConfig CtcConfigOf(const ops::CtcRoles& roles, int32_t blank);
 v1::TransducerConfig TransducerConfigOf(const std::string& predictor, const std::string& joiner,
                                         const ops::TransducerRoles& roles);
 
-// What the server refuses the bundle for until somebody writes it, one line each; empty if the
+// What the server refuses the bundle for until it is written, one line each; empty if the
 // bundle is complete.
 std::vector<std::string> OpenQuestions(const v1::ModelConfig& config);
 

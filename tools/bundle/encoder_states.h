@@ -24,7 +24,7 @@ struct EncoderState {
 std::vector<EncoderState> FindEncoderStates(const ops::Graph& encoder);
 
 // Of `forward(input, hidden)`: inputs by the names of states that a recurrent layer starts with.
-// Outputs stay, a decoder may start from them. `source_input`, if not empty, is none of them.
+// Outputs stay, a decoder may start from them. `source_input`, if not empty, is excluded.
 std::vector<EncoderState> FindInitialStates(const ops::Graph& encoder,
                                             const std::string& source_input);
 

@@ -12,7 +12,7 @@
 namespace beamwright::tools {
 
 // One line for each, with what to export instead: the length of sources, and memory whose length
-// the encoder varies. `encoder`: null if there is none. Graphs as InferGraph leaves them.
+// the encoder varies. `encoder`: null if missing. Graphs as InferGraph leaves them.
 std::vector<std::string> FixedExtents(const ops::Graph* encoder, const v1::EncoderConfig& config,
                                       const ops::Graph& decoder, const ops::DecoderRoles& roles);
 

@@ -35,7 +35,7 @@ struct FrameText {
   std::vector<int> durations;  // empty: a standard transducer, or CTC
 };
 
-// InvalidArgument where columns and vocabulary do not fit each other, or nothing tells which column
+// InvalidArgument where columns and vocabulary do not fit each other, or nothing says which column
 // is blank, with the flag that does.
 absl::StatusOr<FrameText> ReadFrameText(const FrameColumns& columns, const FrameTextHints& hints,
                                         std::vector<std::string>& reasons);

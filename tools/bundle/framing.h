@@ -1,6 +1,6 @@
-// Which special tokens a model was trained with around its texts. No graph and no vocabulary tells,
-// and a wrong answer is served without a word. Known pairs of source and target do tell: a model
-// believes them under the framing that it was trained with.
+// Which special tokens a model was trained with around its texts. No graph and no vocabulary says
+// so, and a wrong answer is served without a word. Known pairs of source and target show it: a
+// model believes them under the framing that it was trained with.
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_FRAMING_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_FRAMING_H_
 
@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<KnownPair>> ParsePairs(const std::string& content);
 
 struct Framing {
   std::string source_begin;  // empty: none
-  std::string source_end;    // likewise
+  std::string source_end;    // empty: none
   std::string target_begin;
   friend bool operator==(const Framing&, const Framing&) = default;
 };
@@ -38,7 +38,7 @@ struct FramingChoices {
   bool open() const;
 };
 
-// Tokens with the usual names that the vocabularies hold, beside what `config` says; "" where there
+// Tokens with the usual names that the vocabularies hold, in addition to `config`; "" where there
 // may be none. A source of ids or features is not framed.
 FramingChoices UsualFramings(const bundle::Bundle& bundle);
 

@@ -75,7 +75,7 @@ absl::Status CheckSpecialTokens(const TextSide& target) {
   return absl::OkStatus();
 }
 
-// What was told is not a choice.
+// A value from a flag is not a choice.
 void Keep(const std::optional<std::string>& told, std::vector<std::string>& choices) {
   if (told.has_value()) {
     choices = {*told};
@@ -228,7 +228,7 @@ class Initialiser {
     return WriteFiles(options_.out, {{kConfigFile, files_[kConfigFile]}});
   }
 
-  // As the server does, before anybody is told to serve it.
+  // As the server does, before `init` says to serve it.
   absl::Status Try(const Graph& decoder) {
     const std::string serve =
         absl::StrCat("beamwright-server --model-path ", Printable(options_.out), "\n");

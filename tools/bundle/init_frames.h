@@ -10,9 +10,9 @@
 
 namespace beamwright::tools {
 
-// Whether the graphs are such a model: as told, or where nothing else fits. One graph without
+// Whether the graphs are such a model: by a flag, or where nothing else fits. One graph without
 // tokens whose scores have three axes is CTC; with a joiner behind a predictor, or with both in one
-// graph, it is a transducer. Files that can't be read are not: whoever reads them next says why.
+// graph, it is a transducer. Files that can't be read are not: the next reader says why.
 bool SearchesByFrames(const InitOptions& options);
 
 // As InitBundle. Paths stand in the options as the command line has them: the last graph is

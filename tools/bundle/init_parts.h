@@ -50,7 +50,7 @@ absl::Status CheckName(const std::string& given, const std::string& out);
 
 void PrintLines(const char* label, const std::vector<std::string>& lines, std::ostream& output);
 absl::Status WriteBundle(const std::string& out, const Files& files, std::ostream& output);
-// As a server does, before anybody is told to serve it. `stepped`: the graph that is run step by
+// As a server does, before `init` says to serve it. `stepped`: the graph that is run step by
 // step, for what may be wrong with it.
 absl::Status TryWritten(const std::string& out, const ops::Graph& stepped, std::ostream& output);
 

@@ -1,4 +1,4 @@
-// What a vocabulary file tells of one side's text: its form and special tokens, for model.textproto
+// What a vocabulary file says of one side's text: its form and special tokens, for model.textproto
 // (docs/bundle.md, 'Text').
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_TEXT_SIDE_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_TEXT_SIDE_H_
@@ -21,7 +21,7 @@ struct TextSide {
 struct SpecialTokens {
   std::string begin;
   std::vector<std::string> ends;
-  // Of the source's: not told, or empty for none.
+  // Of the source's: not given, or empty for none.
   std::optional<std::string> source_begin;
   std::optional<std::string> source_end;
 };
@@ -29,7 +29,7 @@ struct SpecialTokens {
 // `side`: "source" or "target", for messages and the file's name in the bundle. `path`: a
 // vocabulary with one token a line, or a SentencePiece model (".model"); `content`: what it holds.
 // Begin and end tokens are looked for on the target side only: whether a source is framed by them,
-// its vocabulary can't tell, and `special` does. InvalidArgument: a special token that is not in
+// its vocabulary can't say, and `special` does. InvalidArgument: a special token that is not in
 // the vocabulary, or Vocabulary::Parse's.
 absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
                                       const std::string& content, const SpecialTokens& special,

@@ -1,4 +1,4 @@
-// A bundle as the server loads it, to tell beforehand what the server would say.
+// A bundle as the server loads it, to say beforehand what the server would say.
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_TRY_BUNDLE_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_TRY_BUNDLE_H_
 

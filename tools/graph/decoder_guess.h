@@ -42,10 +42,10 @@ struct DecoderGuess {
   bool IsFreeOutput(const Port& port) const;
 };
 
-// Of a step graph: the pairs that somebody told, then inputs and outputs of one name, then of names
+// Of a step graph: the pairs of flags, then inputs and outputs of one name, then of names
 // alike. An error names the candidates where several are.
 absl::Status PairStatesByName(DecoderGuess& guess);
-// Then, where names tell nothing, as many inputs as outputs of one type and shape, in order. An
+// Then, where names do not match, as many inputs as outputs of one type and shape, in order. An
 // error if they are not as many, or if there is no state at all.
 absl::Status PairStatesByOrder(DecoderGuess& guess);
 // Where states start, and what feeds every other input. An error names an input that nothing feeds.

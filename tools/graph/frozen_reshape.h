@@ -12,7 +12,7 @@ namespace beamwright::ops {
 
 // The first Reshape whose constant target can't be made of the extents that are known, with what to
 // do, for people: some number in it is an open extent's, or a factor of one (the heads of rows *
-// heads are no fault). So it explains what fails, and proves nothing. Empty: there is none. Bodies
+// heads are no fault). So it explains what fails, and proves nothing. Empty: none. Bodies
 // are looked into. `graph` as InferGraph leaves it.
 std::string FrozenReshape(const Graph& graph);
 

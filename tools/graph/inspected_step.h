@@ -1,4 +1,4 @@
-// A decoder's step, compiled as the server does, for looking at: what `check` tells of and `show`
+// A decoder's step, compiled as the server does, for looking at: what `check` reports and `show`
 // draws.
 #ifndef BEAMWRIGHT_TOOLS_GRAPH_INSPECTED_STEP_H_
 #define BEAMWRIGHT_TOOLS_GRAPH_INSPECTED_STEP_H_

@@ -25,7 +25,7 @@ std::string Listing(const Ports& ports);
 
 using PortTest = std::function<bool(const Port&)>;
 Ports Where(const Ports& ports, const PortTest& test);
-// nullptr if there is none of that name.
+// nullptr if no port has that name.
 const Port* FindPort(const Ports& ports, const std::string& name);
 
 // Could one value be both? Unknown ranks and extents fit everything.

@@ -15,10 +15,10 @@
 
 namespace beamwright::ops {
 
-// How a graph is told how long its source is (docs/bundle.md, 'The encoder').
+// How a graph gets the length of its source (docs/bundle.md, 'The encoder').
 enum class LengthKind { kNone, kLengths, kMask, kAdditiveMask };
 
-// What a Parameter's name and type say. Masks are told apart by what the graph does with them.
+// What a Parameter's name and type say. Masks are distinguished by what the graph does with them.
 LengthKind GuessLengthKind(const Graph& graph, int parameter);
 
 // Ports are called by their PortName.
@@ -29,7 +29,7 @@ struct EncoderRoles {
   std::string length_input;
   // As FindLengthAxis finds it; 0: left open.
   int length_axis = 1;
-  std::vector<std::string> further_inputs;  // what requests bring beside the source
+  std::vector<std::string> further_inputs;  // further parts of requests besides the source
 };
 
 struct StateRole {
@@ -56,7 +56,7 @@ struct DecoderRoles {
   std::string attention_output;
 };
 
-// What somebody knows better; empty or -1: guess.
+// What the user knows better; empty or -1: guess.
 struct RoleHints {
   std::string token_input;
   std::string logits_output;

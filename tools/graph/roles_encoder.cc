@@ -35,7 +35,7 @@ bool IsOpen(const Port& port) {
          std::find(dims.begin() + 1, dims.end(), PartialShape::kDynamic) != dims.end();
 }
 
-// A graph with a token of each row and the states beside it is the step of a decoder.
+// A graph with a token of each row and states is the step of a decoder.
 bool IsStep(const Ports& inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const Port& port) {
     const PartialShape& shape = port.info.shape;

@@ -73,7 +73,7 @@ absl::Status PairStatesByName(DecoderGuess& guess) {
   return PairStems(guess, LooseStem, "alike but for 0 and n");
 }
 
-// Where names tell nothing: as many inputs as outputs of one type and shape, in the file's order.
+// Where names do not match: as many inputs as outputs of one type and shape, in the file's order.
 absl::Status PairStatesByOrder(DecoderGuess& guess) {
   for (const Port& first : guess.inputs) {
     if (!guess.IsFreeInput(first)) {

@@ -1,4 +1,4 @@
-// The C face of the SentencePiece library, in a shared object of its own
+// The C face of the SentencePiece library, in a separate shared object
 // (libbeamwright_sentencepiece.so).
 //
 // The distribution's libsentencepiece carries a copy of an older protobuf and exports its symbols.

@@ -120,7 +120,7 @@ struct CtcSearch::Impl {
   std::vector<CtcPrefix> next_live;
   std::vector<int32_t> live_of;      // by node: its place in `live`, or -1
   std::vector<char> has_live_child;  // by live prefix
-  std::vector<CtcStay> stays;        // likewise
+  std::vector<CtcStay> stays;        // by live prefix
   std::vector<CtcCandidate> candidates;
   double least_rank = kLogZero;  // whatever ranks lower can't enter the beam
   std::vector<double> ranks;     // scratch

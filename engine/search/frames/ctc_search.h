@@ -33,9 +33,9 @@ class CtcSearch final : public FrameSearch {
   CtcSearch(CtcSearch&&) noexcept;
   CtcSearch& operator=(CtcSearch&&) noexcept;
 
-  // rows(), label_steps() and slots concern scorers that come with rows: without them, whoever
-  // drives the search needs done() and Advance alone. rows() has one element for each live prefix,
-  // all of the same frame.
+  // rows(), label_steps() and slots concern scorers that come with rows: without them, the code
+  // that drives the search needs done() and Advance alone. rows() has one element for each live
+  // prefix, all of the same frame.
   void AddFrames(int64_t count) override;
   void Finish() override;
   bool done() const override;

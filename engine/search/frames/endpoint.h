@@ -1,5 +1,5 @@
 // Endpoint rules: when a stream of frames has come to the end of an utterance (as Kaldi and sherpa
-// have them). Pure functions of what a search tells of its leading hypothesis, counted in frames,
+// have them). Pure functions of what a search reports of its leading hypothesis, counted in frames,
 // so that a segment's end does not depend on when frames arrived.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_FRAMES_ENDPOINT_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_FRAMES_ENDPOINT_H_

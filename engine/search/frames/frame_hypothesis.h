@@ -7,7 +7,7 @@
 
 namespace beamwright::search {
 
-// Where a label stands on the hypothesis' best path.
+// The place of a label on the hypothesis' best path.
 struct LabelTime {
   int64_t first_frame = 0;
   // CTC: frames in a row that emit it. Token and duration: what the model said (at its cap of

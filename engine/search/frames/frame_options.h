@@ -82,7 +82,7 @@ struct FrameOptions {
   std::vector<int32_t> shortlist;  // only these; ascending; empty: all
   TokenSequence prefix;            // every answer starts with it
   // Answers are entries of it; may be null. Its end token must be the blank, which is how a
-  // complete entry is told from the beginning of a longer one.
+  // complete entry differs from the beginning of a longer one.
   std::shared_ptr<const TokenTrie> allowed;
   std::vector<Hotword> hotwords;
 

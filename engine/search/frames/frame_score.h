@@ -2,7 +2,7 @@
 //
 // They sum over all alignments of the model's lattice (the forward algorithm: Graves et al. 2006,
 // section 4.1, for CTC; Graves 2012, section 2.4, for transducers), and find the best one, which
-// tells when each label stands. `Score` is that; a search's answers are scored so where their full
+// dates each label. `Score` is that; a search's answers are scored so where their full
 // sums are asked for. The lattices are those that searches run over, so that a search whose beam
 // holds everything finds the same sums.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_FRAMES_FRAME_SCORE_H_
@@ -17,9 +17,9 @@
 namespace beamwright::search {
 
 struct FrameScore {
-  double full_log_prob = 0;      // over all alignments; -infinity where there is none
+  double full_log_prob = 0;      // over all alignments; -infinity without any
   double best_log_prob = 0;      // of the best alignment
-  std::vector<LabelTime> times;  // on the best alignment; empty where there is none
+  std::vector<LabelTime> times;  // on the best alignment; empty without one
 };
 
 // InvalidArgument naming the label that is outside the vocabulary, or the blank; more labels than

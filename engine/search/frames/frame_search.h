@@ -1,4 +1,4 @@
-// FrameSearch: what the searches over frames have in common. Whoever runs the model tells it how
+// FrameSearch: what the searches over frames have in common. The code that runs the model says how
 // many frames there are and how the model's rows look; it answers with hypotheses, at any time.
 //
 //   search.AddFrames(n); ... search.Finish();
@@ -28,7 +28,7 @@
 
 namespace beamwright::search {
 
-// A row to compute: a frame beside a label history.
+// A row to compute: a frame and a label history.
 struct FrameRow {
   int32_t slot = 0;   // of the history
   int64_t frame = 0;  // from 0

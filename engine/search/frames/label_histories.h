@@ -3,7 +3,7 @@
 // knows what depends on its labels alone: the states of processors and scorers, and what they add
 // to ranks and scores.
 //
-// Nodes are counted: whoever holds one says so (Keep, Drop), and a node holds its parent. Live
+// Nodes are reference-counted (Keep, Drop), and a node holds its parent. Live
 // histories, whose next rows are computed, have a slot as well (FrameSearch), and rules.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_FRAMES_LABEL_HISTORIES_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_FRAMES_LABEL_HISTORIES_H_
@@ -37,7 +37,7 @@ class LabelHistories {
   // plan: outlives this.
   explicit LabelHistories(const FramePlan& plan);
 
-  // The node of `label` behind `node`; kNone if nobody holds it.
+  // The node of `label` behind `node`; kNone if it is not held.
   int32_t Find(int32_t node, int32_t label) const { return children_.Find(node, label); }
   // The key with the longest node: that of an existing child, if there is one.
   LabelKey Normal(LabelKey key) const;
@@ -57,7 +57,7 @@ class LabelHistories {
   // Fewer labels first, then by labels (docs/decoding.md, 'Order').
   bool OrderedBefore(LabelKey a, LabelKey b) const;
 
-  // What ranks a history beside its alignments: rewards, what rewards promise, scorers.
+  // What ranks a history in addition to its alignments: rewards, what rewards promise, scorers.
   double gain(int32_t node) const { return at(node).score + at(node).promise; }
   // The same of what one more label would make; -infinity where a scorer rules it out.
   double GainOf(int32_t node, int32_t label, const FusedRow* fused) const;

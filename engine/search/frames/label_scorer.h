@@ -1,4 +1,4 @@
-// LabelScorer: something beside the model that says how probable a label is behind the labels
+// LabelScorer: a scorer besides the model that says how probable a label is behind the labels
 // before it, as an n-gram model does (docs/decoding.md, 'Fusion'). What it must know of a history
 // is one number, its state, so that the search carries it along with the labels and asks for single
 // labels: a frame asks for tens, not for the whole vocabulary. A recurrent language model, whose

@@ -1,5 +1,5 @@
 // LabelTimes: the times of labels on best paths, as chains that share their beginnings. A
-// hypothesis holds the end of its chain; going on copies nothing, and what nobody holds any more is
+// hypothesis holds the end of its chain; going on copies nothing, and unreferenced links are
 // used again.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_FRAMES_LABEL_TIMES_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_FRAMES_LABEL_TIMES_H_

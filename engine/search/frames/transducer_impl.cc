@@ -74,7 +74,7 @@ absl::Status TransducerSearch::Impl::Check(absl::Span<const FrameCandidates> fou
   return absl::OkStatus();
 }
 
-// frames: that the symbol takes. Durations of labels are told as they count.
+// frames: that the symbol takes. Durations of labels are reported as they count.
 void TransducerSearch::Impl::Add(size_t row, int32_t label, int64_t frames, double log_prob) {
   const TransducerHypothesis& from = active[row];
   TransducerCandidate candidate;

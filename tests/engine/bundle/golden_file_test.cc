@@ -20,7 +20,7 @@ TEST(GoldenFileTest, AFileMayBeMissing) {
   EXPECT_EQ(*ReadWarmUp(temp.At("m/1")), "{}");
 }
 
-// Somebody meant there to be one.
+// The bundle was meant to have one.
 TEST(GoldenFileTest, ALinkThatLeadsNowhereIsAnError) {
   const TempFolder temp;
   temp.Write("m/1/model.textproto", "");

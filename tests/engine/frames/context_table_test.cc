@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 
 class ContextTableTest : public ::testing::Test {
  protected:
-  // A context that was computed and that nobody holds any more.
+  // A context that was computed and that is no longer held.
   int32_t Visit(std::vector<int32_t> context) {
     const int32_t slot = table_.Hold(context);
     table_.SetReady(slot);

@@ -1,5 +1,5 @@
-// What is wrong with a source, with options or with a bundle of a CTC model is told by its field,
-// and harms nobody else.
+// What is wrong with a source, with options or with a bundle of a CTC model is reported by its
+// field, and harms no other request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -153,7 +153,7 @@ TEST(CtcFaultsTest, DeadlinesAndTheEndAreKept) {
   call.deadline = absl::Now() - absl::Seconds(1);
   EXPECT_TRUE(absl::IsDeadlineExceeded(
       Started()->DecodeAndWait(model, source, v1::DecodeOptions(), call).status()));
-  // Told that it ends once the first frames were read: it answers what it has.
+  // Ended once the first frames were read: it answers what it has.
   const auto engine = Started();
   absl::BlockingCounter begun(1);
   absl::BlockingCounter open(1);

@@ -1,5 +1,5 @@
 // Promise 1 for CTC models: the bits of an answer follow from the request alone, whatever is
-// decoded beside it, on however many threads and streams.
+// decoded with it, on however many threads and streams.
 #include <gtest/gtest.h>
 
 #include "tests/engine/frames/ctc_bundle.h"

@@ -1,5 +1,5 @@
-// CTC models through the engine: what is found, scored and told of them, against a walk through all
-// alignments.
+// CTC models through the engine: what is found, scored and reported of them, against a walk through
+// all alignments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-// What is wrong with a source, options or a bundle is told by its field, for transducers and, where
-// one code serves both, for CTC; neighbours are unharmed. ctc_faults_test.cc has the rest of CTC.
+// What is wrong with a source, options or a bundle is reported by its field, for transducers and,
+// where one code serves both, for CTC; neighbours are unharmed. ctc_faults_test.cc has the rest of
+// CTC.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -87,7 +87,7 @@ inline std::vector<std::string> DecodeTogether(const ModelPtr& model,
   return answers;
 }
 
-// That they answer alike alone and together with so many threads and streams.
+// That they answer alike alone and together with these threads and streams.
 inline void ExpectSameBits(const ModelPtr& model, const NumberedRequests& requests,
                            const std::vector<std::pair<int, int>>& threads_and_streams) {
   ASSERT_NE(model, nullptr);

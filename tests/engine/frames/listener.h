@@ -15,7 +15,7 @@
 
 namespace beamwright::engine_testing {
 
-// What a stream was told, and its answer.
+// What a stream received, and its answer.
 class Listener {
  public:
   Listener() : feed_(std::make_shared<engine::FrameFeed>()) {
@@ -33,7 +33,7 @@ class Listener {
   engine::FrameFeed& feed() { return *feed_; }
   const absl::StatusOr<v1::Decoded>& Wait() {
     done_.WaitForNotification();
-    // What is stable is the beginning of a segment, and there is none to come.
+    // What is stable is the beginning of a segment, and no segment is to come.
     was_contradicted = was_contradicted || !stable_.empty();
     return answer_;
   }

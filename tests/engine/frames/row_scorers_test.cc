@@ -33,7 +33,7 @@ using engine_testing::TransducerOptions;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-// The transducer's rows beside a frame of zeros, over labels alone.
+// The transducer's rows with a frame of zeros, over labels alone.
 double PlainInternalModel(const PlainTransducer& plain, const Labels& labels) {
   const float zeros[kWidth] = {};
   double sum = 0;
@@ -52,7 +52,7 @@ void Add(const char* name, float weight, v1::DecodeOptions& options) {
   fusion.set_weight(weight);
 }
 
-// The answer lists the best of `all` by the sum over alignments and `added`, and tells both.
+// The answer lists the best of `all` by the sum over alignments and `added`, and has both.
 void ExpectBest(const v1::Decoded& answer, const std::map<Labels, Alignments>& all,
                 const std::function<double(const Labels&)>& added) {
   std::vector<std::pair<double, Labels>> expected;

@@ -1,5 +1,5 @@
 // Tiny random transducers: an LSTM predictor and one that reads its last two tokens, each with a
-// joiner in a graph of its own, or both in one. What they say of a frame behind some labels is
+// joiner in a separate graph, or both in one. What they say of a frame behind some labels is
 // written down here a second time, in double and row by row.
 #ifndef BEAMWRIGHT_TESTS_ENGINE_FRAMES_TRANSDUCER_BUNDLE_H_
 #define BEAMWRIGHT_TESTS_ENGINE_FRAMES_TRANSDUCER_BUNDLE_H_

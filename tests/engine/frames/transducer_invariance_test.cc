@@ -1,5 +1,5 @@
 // Promise 1 for transducers: the bits of an answer follow from the request alone, whatever is
-// decoded beside it, on however many threads and streams, in each precision, and in files of 8 bits
+// decoded with it, on however many threads and streams, in each precision, and in files of 8 bits
 // whose scales are taken while they run.
 #include <gtest/gtest.h>
 

@@ -172,8 +172,8 @@ TEST_P(TransducerTest, ANarrowBeamIsThatOfAPlainSearch) {
 }
 
 // The joiner's two first products leave it: one is made once a frame, one once a token. Its last
-// one is left to the scan, unless durations are to be told from tokens, or its scores have four
-// axes.
+// one is left to the scan, unless durations are to be separated from tokens, or its scores have
+// four axes.
 TEST_P(TransducerTest, TheJoinerIsCutByWhatItDependsOn) {
   ASSERT_NE(model_, nullptr);
   const ops::Transducer& graphs = model_->parts().frames->transducer->graphs;

@@ -77,7 +77,7 @@ TEST(EdgesTest, RequiredTokensLeaveARowEnoughOtherCandidates) {
   }
 }
 
-// No alternative begins with an end token, and a forced one has no step of its own in a single one.
+// No alternative begins with an end token, and a forced one has no separate step in a single one.
 TEST(EdgesTest, AlternativesNeedAStepForTheirForcedEnd) {
   search::SearchOptions options = EdgeOptions();
   options.constraints.num_alternatives = 3;

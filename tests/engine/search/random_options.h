@@ -19,7 +19,7 @@ class Random {
     return low + static_cast<int>(engine_() % static_cast<uint64_t>(high - low + 1));
   }
   bool OneIn(int n) { return In(1, n) == 1; }
-  // Tokens that do not end a hypothesis; empty if there are none.
+  // Tokens that do not end a hypothesis; empty without any.
   std::vector<int32_t> Tokens(const search::SearchOptions& options, int least, int most);
 
  private:

@@ -159,7 +159,7 @@ TEST(SamplingTest, TheBestOfTheNoisyIsASampleAndAllAreDistinct) {
     ++pairs[{samples[0].tokens, samples[1].tokens}];
   }
   EXPECT_LT(ChiSquare(firsts, expected, kTrials), kCritical14);
-  // The second is a sample of what is left, for every first that is frequent enough to tell.
+  // The second is a sample of what is left, for every first that is frequent enough to test.
   int checked = 0;
   for (const auto& [first, count] : firsts) {
     if (count < 2000) {

@@ -1,4 +1,4 @@
-// What is told as stable never changes, and is told as soon as the hypotheses that are left agree.
+// Stable tokens never change, and are reported as soon as the remaining hypotheses agree.
 #include "engine/search/stable_tokens.h"
 
 #include <algorithm>
@@ -101,7 +101,8 @@ TEST(StableTokensTest, EveryHypothesisOfTheAnswerBeginsWithThem) {
   EXPECT_GT(early, 500);
 }
 
-// Lower bound, found without the search's history: rows and answers that agree are told at once.
+// Lower bound, found without the search's history: rows and answers that agree are reported at
+// once.
 TEST(StableTokensTest, NothingThatAllLeftAgreeOnIsHeldBack) {
   for (uint64_t seed = 1; seed <= 500 && !HasFailure(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

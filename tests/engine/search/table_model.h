@@ -17,7 +17,7 @@ class TableModel {
     kSoftmax,  // log-softmax of logits spread over [-3, 3)
     kSparse,   // the same, but half of the tokens are impossible: rows can be left without any
     kTies,     // log-probabilities -0.5, -1 or -1.5: sums are exact and often equal
-    kTiny,     // log-probabilities so small beside the first that sums of doubles absorb them
+    kTiny,  // log-probabilities so small compared with the first that sums of doubles absorb them
   };
 
   TableModel(uint64_t seed, int vocabulary_size, Kind kind)

@@ -140,7 +140,7 @@ TEST(SourceErrorsTest, EqualErrorsStandOnceAndEverySourceIsThere) {
   EXPECT_EQ(RangesOf(sources.errors(1)), "2+1 4+2");
   EXPECT_EQ(sources.errors(1).error().SerializeAsString(), ToRpcStatus(bad).SerializeAsString());
   EXPECT_EQ(sources.num_left_out(), 0);
-  // Fields are the client's only where it is told that the fault is its own.
+  // Fields are the client's only where the error says that the fault is the client's.
   EXPECT_THAT(FieldsOf(call), IsEmpty());
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A system's files in a folder of their own.
+// A system's files in a separate folder.
 class CgroupTest : public ::testing::Test {
  protected:
   CgroupTest() {

@@ -1,4 +1,4 @@
-// Transposes beside slices and joins of layers go, and the numbers stay.
+// Transposes next to slices and joins of layers go, and the numbers stay.
 #include "ops/compile/layer_transposes.h"
 
 #include <gtest/gtest.h>

@@ -77,7 +77,7 @@ std::vector<Tensor> RunModel(const Model& model, const std::vector<Tensor>& inpu
   return outputs;
 }
 
-// What `row` of sources with `lengths` gets, and what it gets as a source of its own, by a model
+// What `row` of sources with `lengths` gets, and what it gets as a single source, by a model
 // that knows of no lengths.
 void ExpectRowAsAlone(const RowProof& proof, const std::vector<Tensor>& together,
                       const std::vector<Tensor>& alone, int64_t row, int64_t length) {

@@ -158,7 +158,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
 }
 
-// Random populations of requests with sources of their own lengths, random parents, duplicates and
+// Random populations of requests with sources of different lengths, random parents, duplicates and
 // departures: each row equals the body run on that row alone, as it is written, bit for bit.
 void StackedRowsEqualRowsAlone(std::shared_ptr<Loop> loop, bool row_by_row) {
   const auto body = Compile(std::move(loop));

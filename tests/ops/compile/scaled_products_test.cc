@@ -67,7 +67,7 @@ ValueId Quantized(GraphBuilder& graph, ValueId x, bool by_item) {
                  : graph.Add("DynamicQuantizeLinear", {x}, {}, "", 3);
 }
 
-// The joined graph, which must have so many joined products and so many others, gives the same
+// The joined graph, which must have these numbers of joined and of other products, gives the same
 // bits.
 void ExpectSameBits(const Graph& graph, const std::vector<Tensor>& inputs, int64_t products,
                     int64_t left_over = 0) {
@@ -77,7 +77,7 @@ void ExpectSameBits(const Graph& graph, const std::vector<Tensor>& inputs, int64
   EXPECT_EQ(CountOf(joined, "Convert"), left_over);
 }
 
-// A recurrent layer and a feed-forward one as icefall's files have them: two products of their own
+// A recurrent layer and a feed-forward one as icefall's files have them: two separate products
 // inputs are added up, one has no bias, one is added to what came before it.
 TEST(ScaledProductsTest, LayersOfAnEncoder) {
   Draw draw(1);

@@ -129,7 +129,7 @@ TEST(FoldShapes, ASearchsRowsAreOne) {
   EXPECT_THAT(Pattern(Fold(built, {0, 1})), ElementsAre());
 }
 
-// Whatever the memory's batch is, the number of elements tells that it is the data's.
+// Whatever the memory's batch is, the number of elements shows that it is the data's.
 TEST(FoldShapes, WhatIsOpenMayTurnOutToBeTheDatas) {
   GraphBuilder graph;
   const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
@@ -428,7 +428,7 @@ TEST(FoldShapes, ABatchOfOneThatIsNeededStays) {
 
 enum class Lengths {
   kBroadcast,     // broadcast(time, batch), as OpenVINO's readers write it
-  kOfTokens,      // likewise, of the tokens that were embedded
+  kOfTokens,      // the same of the tokens that were embedded
   kTiled,         // tile([time], batch)
   kShorter,       // of another input's time
   kOfWidth,       // the elements' width

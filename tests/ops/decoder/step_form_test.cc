@@ -237,7 +237,7 @@ TEST(InlineSingleIterations, AConditionThatFailsAtOnceEndsTheLoop) {
   EXPECT_FALSE(inlined(-1, 1, -1));  // not known
 }
 
-// h [layers, rows, width] -> h + 1, read by a result of its own as well.
+// h [layers, rows, width] -> h + 1, read by a separate result as well.
 Graph LayeredStep() {
   GraphBuilder graph;
   const Value tokens = graph.Parameter("tokens", DType::kF32, {-1});

@@ -229,7 +229,7 @@ TEST(TokenTables, SumsOfFactorsAreLookedUp) {
       1);
 }
 
-// The embedding is read by the cell and beside it: the product gets a table, the embedding is one.
+// The embedding is read by the cell and elsewhere: the product gets a table, the embedding is one.
 TEST(TokenTables, APlainLookUpNeedsNoTable) {
   ExpectSameBits(
       MakeStep(Form::kFlat,

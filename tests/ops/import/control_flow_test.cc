@@ -269,7 +269,7 @@ TEST(SequenceImportTest, AnLstmMayListItsActivationsForEachDirection) {
                         "reverse"));
 }
 
-// One element and one step tell every input apart: each weight is another number.
+// One element and one step distinguish every input: each weight is another number.
 TEST(SequenceImportTest, InputsOfLstmAndGru) {
   const auto s = Sigmoid;
   const Tensor length = Tensor::Of<int64_t>({1}, std::vector<int64_t>{1});

@@ -276,7 +276,7 @@ TEST(IrErrorsTest, AllFaultsAreToldAtOnce) {
   EXPECT_THAT(std::string(graph.status().message()), Not(HasSubstr("'behind odd'")));
 }
 
-// A .bin file of something else is told once, not for every constant.
+// A .bin file of something else is reported once, not for every constant.
 TEST(IrErrorsTest, WeightsThatDoNotFitAreToldOnce) {
   std::vector<Layer> layers;
   std::string edges;

@@ -48,7 +48,7 @@ Layer Loop(int id, const std::string& type, const std::string& rules, const std:
 absl::StatusOr<Graph> Parse(const std::string& xml);
 absl::StatusOr<Graph> Parse(const std::string& xml, absl::string_view weights);
 
-// The only node of that name; fails the test if there is none or another.
+// The only node of that name; fails the test if it is missing or not the only one.
 const Node& Find(const Graph& graph, const std::string& name);
 
 std::string ReadTestFile(const std::string& path_in_tree);

@@ -128,7 +128,7 @@ TEST(OnnxControlFlowTest, ABranchThatIsNeverTakenMayBeAnything) {
       Node("Equal", {"e", "one"}, {"c"}) +
       Node("If", {"c"}, {"y"}, Body("then_branch", squeeze) + Body("else_branch", good));
   EXPECT_THAT(Floats(RunModel(graph, {x})), ElementsAre(-1, -2));
-  // A condition that only a run tells leaves both.
+  // A condition that only a run knows leaves both.
   const absl::Status status =
       RunModel(
           "input { " + Value("c", 9, {}) + " } " + ports +

@@ -96,7 +96,7 @@ TEST(GatherTree, ParentsAreCheckedOnlyWhenFollowed) {
   EXPECT_THAT(Integers(RunOne(Example({0, 0, 0, 1, -1, 77}, 2))), ElementsAre(1, 2, 3, 4, 0, 0));
   EXPECT_EQ(ErrorOf(Example({0, 0, 2, 0, 0, 1})), "parent_ids[1,0,0]: 2 is outside [0, 2)");
   EXPECT_EQ(ErrorOf(Example({0, 0, 0, 0, -1, 9})), "parent_ids[2,0,0]: -1 is outside [0, 2)");
-  // Nobody's parent at step 2 is beam 1, so its own bad parent at step 1 is never read.
+  // No beam's parent at step 2 is beam 1, so its bad parent at step 1 is never read.
   EXPECT_EQ(ErrorOf(Example({0, 0, 0, 7, 0, 0})), "");
 }
 

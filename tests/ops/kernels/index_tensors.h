@@ -1,4 +1,4 @@
-// Tensors whose elements tell where they were, and ways to go over them.
+// Tensors whose elements say where they were, and ways to go over them.
 #ifndef BEAMWRIGHT_TESTS_OPS_KERNELS_INDEX_TENSORS_H_
 #define BEAMWRIGHT_TESTS_OPS_KERNELS_INDEX_TENSORS_H_
 
@@ -29,7 +29,7 @@ inline Tensor List(std::vector<int64_t> values) {
   return I64({count}, std::move(values));
 }
 
-// Where the element at `index` stands in row-major order.
+// The place of the element at `index` in row-major order.
 inline int64_t OffsetOf(const Tensor& tensor, const Index& index) {
   int64_t offset = 0;
   for (int axis = 0; axis < tensor.rank(); ++axis) {

@@ -330,7 +330,7 @@ TEST_P(Int8Product, RowsThatHaveNoScale) {
 
 class Invariance : public ::testing::TestWithParam<std::tuple<VectorIsa, Precision>> {};
 
-// A row alone, among others, in panels of its own: the same bits, and those of the plain reference.
+// A row alone, among others, in separate panels: the same bits, and those of the plain reference.
 TEST_P(Invariance, ARowsBitsFollowFromTheRowAlone) {
   const auto [isa, precision] = GetParam();
   Random random(2);

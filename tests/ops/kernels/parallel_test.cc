@@ -26,7 +26,7 @@ TEST(ParallelForTest, CallsEachOnce) {
   ParallelFor(2, 0, [](int64_t) { FAIL(); });
 }
 
-// Loops within loops do not start further threads, whoever shares the outer one.
+// Loops within loops do not start further threads, whichever pool shares the outer one.
 TEST(ParallelForTest, OneWithinAnotherRunsOnItsThread) {
   for (const bool outer_is_long : {false, true}) {
     for (const bool inner_is_long : {false, true}) {
@@ -46,7 +46,7 @@ TEST(ParallelForTest, OneWithinAnotherRunsOnItsThread) {
 }
 
 // An exception that leaves an OpenMP region or a thread of the team ends the process. On one thread
-// the parts behind it are left out, which nobody minds: what was to be computed is given up.
+// the parts behind it are left out, which is harmless: the computation is given up.
 TEST(ParallelForTest, LackOfMemoryLeavesTheRegion) {
   for (const Sharing& sharing : {Sharing{1, false}, Sharing{2, false}, Sharing{3, false},
                                  Sharing{2, true}, Sharing{3, true}}) {
@@ -76,7 +76,7 @@ TEST(ParallelForTest, SoDoesThatOfAllThreads) {
   EXPECT_EQ(calls, std::vector<int>(kCount, 1));
 }
 
-// A short loop wakes nobody; several one after another do.
+// A short loop wakes no thread; several one after another do.
 TEST(SharingForTest, ShortLoopsAreSharedIfTheyFollowOneAnother) {
   std::thread([] {  // whose team sleeps
     EXPECT_EQ(SharingFor(2, kMinSharedWork).threads, 1);

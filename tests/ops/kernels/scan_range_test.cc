@@ -1,4 +1,4 @@
-// What a scan tells of scores of any size, and of tokens that have no share in any sum, against the
+// What a scan finds of scores of any size, and of tokens that have no share in any sum, against the
 // rules applied in f64, one token at a time.
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ struct PlainRules {
   }
 };
 
-// Less the log-sum-exp; the largest goes first, beside which the rest may be nothing.
+// Less the log-sum-exp; the largest goes first, next to which the rest may be nothing.
 void NormaliseInDouble(std::vector<double>& values) {
   const double largest = *std::max_element(values.begin(), values.end());
   double sum = 0;
@@ -125,7 +125,7 @@ TEST(ScanRange, WhatIsExcludedHasNoShare) {
   }
 }
 
-// How far f32 can tell log-probabilities of such scores apart: by the spacing of the row's largest,
+// How far f32 can separate log-probabilities of such scores: by the spacing of the row's largest,
 // unless that is beyond f32 and taken off first.
 double SpacingOf(const std::vector<float>& scores, const PlainRules& rules) {
   if (!rules.renormalize) {
@@ -141,7 +141,7 @@ double SpacingOf(const std::vector<float>& scores, const PlainRules& rules) {
   return fits ? std::ldexp(std::abs(largest), -22) : 0;
 }
 
-// Rules drive no finite score out of the range of what is told of it.
+// Rules drive no finite score out of the range of its result.
 TEST(ScanRange, ScoresOfAnySizeStandAnyRule) {
   std::mt19937 engine(12);
   const auto random = [&](int low, int high) {

@@ -11,7 +11,7 @@ struct CountedAllocations {
   std::string callers;  // stacks of the first few
 };
 
-// False under sanitizers, which bring allocators of their own: nothing is counted there.
+// False under sanitizers, which bring other allocators: nothing is counted there.
 bool AllocationsAreCounted();
 // From now on, on this thread.
 void CountAllocations();

@@ -1,4 +1,4 @@
-// Runs that somebody interrupts: loops, branches, and steps, which can then be made again.
+// Runs that another thread interrupts: loops, branches, and steps, which can then be made again.
 #include "ops/base/interruption.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing_support::Carried;
 using testing_support::GraphBuilder;
 using testing_support::Last;
 
-// A loop of so many iterations with a product in its body, inside another one if `nested`.
+// A loop of `iterations` iterations with a product in its body, inside another one if `nested`.
 GraphBuilder::Value HeavyLoop(GraphBuilder& graph, GraphBuilder::Value x, GraphBuilder::Value trips,
                               bool nested) {
   GraphBuilder body;

@@ -239,7 +239,7 @@ TEST(LoopControl, StatesMayChangeTheirShape) {
   const auto outputs = Grow(true, -1, 3, &inferred);
   ASSERT_TRUE(outputs.ok()) << outputs.status();
   EXPECT_THAT(Floats((*outputs)[0]), ElementsAre(1, 2, 7, 8, 7, 8, 7, 8));
-  // What the body computes of its own shape was not taken for constant.
+  // What the body computes of its shape was not taken for constant.
   EXPECT_THAT((*outputs)[1].span<int64_t>(), ElementsAre(1, 2, 3));
   EXPECT_EQ(inferred.ToString(), "[?, 2]");
   EXPECT_THAT(Floats(Grow(true, -1, 0)->at(0)), ElementsAre(1, 2));
@@ -247,7 +247,7 @@ TEST(LoopControl, StatesMayChangeTheirShape) {
   EXPECT_THAT(ErrorOf(Grow(true, 1, 3)), HasSubstr("is declared [1, 2] but is [2, 2]"));
 }
 
-// Loops in loops, each with a growing state of its own: a body is inferred twice, the one inside
+// Loops in loops, each with a growing state: a body is inferred twice, the one inside
 // four times and so on, and a file cannot make that take forever.
 TEST(LoopControl, InferringGrowthInNestedLoopsIsBounded) {
   const auto infer = [](int depth) {

@@ -1,5 +1,5 @@
 // Random port maps against a naive interpreter: slices along any axis, in any direction and of any
-// part size, handed on, joined along other axes or stacked, beside states that rotate.
+// part size, handed on, joined along other axes or stacked, with states that rotate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The decoder of the default model alone, as a model of its own.
+// The decoder of the default model alone, as a separate model.
 std::string WriteDecoder() {
   namespace fs = std::filesystem;
   const std::string bundle = testing::TempDir() + "/" +

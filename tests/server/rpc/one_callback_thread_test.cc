@@ -16,7 +16,7 @@ namespace {
 
 using grpc::health::v1::Health;
 
-// Threads that answer so many calls made at once.
+// Threads that answer these calls made at once.
 std::set<std::thread::id> ThreadsOf(Health::Stub& stub, int calls) {
   struct Call {
     grpc::ClientContext context;

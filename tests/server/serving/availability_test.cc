@@ -32,7 +32,7 @@ class AvailabilityTest : public ::testing::Test {
       told_.push_back(absl::StrCat(able ? "+" : "-", name));
     });
   }
-  // What was told since the last time.
+  // What was reported since the last time.
   std::vector<std::string> Told() {
     absl::MutexLock lock(&mutex_);
     return std::exchange(told_, {});
@@ -70,7 +70,7 @@ TEST_F(AvailabilityTest, TheEndOfAPauseIsToldByItself) {
   EXPECT_THAT(told_, ElementsAre("+g2p-en", "+", "-g2p-en", "-", "+g2p-en", "+"));
 }
 
-// Whoever follows health is told of what concerns the server as a whole as well.
+// Followers of health get what concerns the server as a whole as well.
 TEST_F(AvailabilityTest, NobodyIsReadyUnlessTheServerIs) {
   state_.Enter(Phase::kLoading);
   Follow(absl::Hours(1));

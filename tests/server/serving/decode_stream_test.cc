@@ -82,7 +82,7 @@ TEST_F(DecodeStreamTest, OneWhoDoesNotReadDelaysNobodyAndGetsTheNewestState) {
   const auto wakes = std::make_shared<std::atomic<int>>(0);
   const auto stream = DecodeStream::Start(*core_, request, {Method::kStreamDecode},
                                           [wakes] { wakes->fetch_add(1); });
-  const v1::Decoded other = Decoded(Request("recurrent"));  // while nobody takes
+  const v1::Decoded other = Decoded(Request("recurrent"));  // while no client takes
   EXPECT_EQ(other.hypotheses(0).text(), "R IY0 K ER1 AH0 N T");
   engine_->Drain();
   const v1::Decoded expected = [&] {

@@ -41,7 +41,7 @@ TEST(EngineWatchTest, TellsWhenTheEngineHangsAndWhenItComesRoundAgain) {
     stalled_ms = 1000;
     EXPECT_TRUE(wait_for(3));
   }
-  EXPECT_TRUE(state.health().live);  // nobody looks any more
+  EXPECT_TRUE(state.health().live);  // no watch looks any more
 }
 
 }  // namespace

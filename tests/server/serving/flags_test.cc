@@ -258,7 +258,7 @@ TEST_F(SettingsFileTest, AStreamHasAThread) {
   }
 }
 
-// The bounds of a histogram have commas of their own.
+// The bounds of a histogram contain commas.
 TEST_F(SettingsFileTest, BucketsFromEverySource) {
   constexpr char kSteps[] = "beamwright_step_duration_seconds";
   constexpr char kLoadSeconds[] = "beamwright_model_load_seconds";

@@ -79,8 +79,8 @@ TEST_F(LogWriterTest, ALineThatIsLongerThanAPipeIsWhole) {
   EXPECT_TRUE(text == line);
 }
 
-// Nobody reads: whoever writes goes on, the newest lines are kept, and what was lost is told of as
-// soon as somebody reads.
+// Without a reader the writer goes on, the newest lines are kept, and lost lines are reported as
+// soon as they are read.
 TEST_F(LogWriterTest, APipeThatNobodyReadsHoldsNobodyUp) {
   constexpr int kLines = 100'000;  // 1.6 MB, of which a pipe takes 64 KiB
   absl::Notification told;

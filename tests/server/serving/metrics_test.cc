@@ -95,7 +95,7 @@ TEST_F(MetricsTest, AnswersAreCountedByWhatEndedThem) {
   }
 }
 
-// Reads what may take long, and lets nobody on before somebody else has counted.
+// Reads what may take long, and lets no thread on before another has counted.
 class SlowGauges : public prometheus::Collectable {
  public:
   std::vector<prometheus::MetricFamily> Collect() const override {
@@ -143,7 +143,7 @@ TEST_F(MetricsTest, RefusedSourcesAreCountedByTheirReason) {
                                      HasSubstr("beamwright_sources_total{code=\"INTERNAL\",")));
 }
 
-// Of a series that begins with its first failure nobody sees an increase.
+// A series that begins with its first failure shows no increase.
 TEST_F(MetricsTest, FailuresAreThereBeforeTheFirst) {
   for (const char* reason :
        {"invalid", "unknown_model", "unauthenticated", "permission_denied", "too_many_connections",

@@ -1,4 +1,4 @@
-// RawClient: a WebSocket client over clear text that says exactly what it is told to (RFC 6455).
+// RawClient: a WebSocket client over clear text that sends exactly the given bytes (RFC 6455).
 #ifndef BEAMWRIGHT_TESTS_SERVER_WEBSOCKET_RAW_CLIENT_H_
 #define BEAMWRIGHT_TESTS_SERVER_WEBSOCKET_RAW_CLIENT_H_
 

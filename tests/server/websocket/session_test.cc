@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 struct Client {
   std::function<void(Outcome, bool, std::string)> read;  // under way, if not null
   std::vector<std::string> told;
-  WebSocket::Done taken;  // the last of what was told, once the test says so
+  WebSocket::Done taken;  // the last of what was sent, once the test says so
   bool holds_accept = false;
   WebSocket::Done accepted;  // of a handshake that is held
   int close_code = 0;
@@ -122,7 +122,7 @@ class SessionTest : public ::testing::Test {
     std::exchange(client_.read, nullptr)(Outcome::kOk, is_text, std::move(message));
   }
   void Take() { std::exchange(client_.taken, nullptr)(Outcome::kOk); }
-  // Takes what it is told up to what says so.
+  // Takes what it receives up to the last message.
   bool TakesUntil(const std::string& part) {
     while (Becomes([this] { return client_.taken != nullptr; })) {
       if (client_.told.back().find(part) != std::string::npos) {

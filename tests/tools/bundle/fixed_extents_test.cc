@@ -1,4 +1,4 @@
-// An export for one length of its example must be told before it is served.
+// An export for one length of its example must be reported before it is served.
 #include "tools/bundle/fixed_extents.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Models that search by frames, as toolkits export them: made into bundles by `init`, run by the
 // engine, asked for what a slow search over ONNX Runtime answered (tests/frames/answers.py).
-// Nothing but the files tells init which port is which, so a wrong guess is a wrong answer here.
+// Only the files say to init which port is which, so a wrong guess is a wrong answer here.
 // The default models that search by frames are asked for words (tests/frames/word_answers.py).
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
@@ -211,7 +211,7 @@ TEST_P(FrameAnswersTest, GivenTokensAreScoredOverAllAlignments) {
     v1::ScoreSource source;
     *source.mutable_source() = question.source;
     source.mutable_targets()->Add(question.targets.begin(), question.targets.end());
-    // Given tokens are scored over alignments with any number of tokens a frame, unless told.
+    // Given tokens are scored over alignments with any number of tokens a frame, by default.
     v1::ScoreOptions options;
     if (model_->config().has_transducer()) {
       options.set_max_symbols_per_frame(std::max(model_->config().transducer().max_symbols(), 1));

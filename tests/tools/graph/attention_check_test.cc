@@ -349,7 +349,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
 }
 
-// Three requests with sources of their own lengths and several rows each, stepped together as
+// Three requests with sources of different lengths and several rows each, stepped together as
 // planned, against every row alone in the body as it was written.
 TEST_P(AttentionSpelling, RowsTogetherGiveWhatEachGivesAlone) {
   const auto body_of = [](const Graph& graph, const GraphInfo& info) {
@@ -425,7 +425,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(tested.param.name);
     });
 
-// What can't be told apart is named, and what it costs is said.
+// What can't be separated is named, and what it costs is said.
 TEST(Check, SaysWhyRowsRunAlone) {
   const Graph graph = Decoder([](const Context& c) {
     const Value mean =

@@ -11,7 +11,7 @@
 
 namespace beamwright::ops::testing_tools {
 
-// file: of the folder; of all of them, if there is none.
+// file: of the folder; of all of them, if empty.
 inline std::string Exported(const std::string& folder, const std::string& file) {
   return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/tools/graph/testdata/", folder,
                       folder.empty() ? "" : "/", file);

@@ -295,7 +295,7 @@ TEST(GraphTool, BenchTakesInputsFromAFile) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
 }
 
-// docs/operators.md ends with the table that the program prints, and `show` tells scopes in loop
+// docs/operators.md ends with the table that the program prints, and `show` prints scopes in loop
 // bodies.
 TEST(GraphTool, DocumentsEveryOperator) {
   const Outcome table = Tool({"operators"});

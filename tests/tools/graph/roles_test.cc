@@ -55,7 +55,7 @@ class StepBuilder {
   Value Input(const std::string& name, DType dtype, Shape shape) {
     return graph_.Parameter(name, dtype, std::move(shape));
   }
-  // An output of its own with a value's type and shape.
+  // A separate output with a value's type and shape.
   void Output(const std::string& name, Value value) {
     graph_.Result(name, graph_.Add("Abs", {value}));
   }
@@ -388,7 +388,7 @@ TEST(Roles, EncodersHaveOneSource) {
               AllOf(HasSubstr("'memory'"), HasSubstr("Is it the decoder?")));
 }
 
-// What an encoder reads beside the source, requests bring.
+// Requests bring an encoder's inputs besides the source.
 TEST(Roles, TheSourceOfSeveralInputs) {
   const auto guess = [](const Shape& vector, const std::string& told) {
     StepBuilder encoder;

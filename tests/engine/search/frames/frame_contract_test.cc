@@ -1,4 +1,4 @@
-// What searches over frames promise whoever streams: the same bits however frames arrive, stable
+// What searches over frames promise to streams: the same bits however frames arrive, stable
 // labels that stay, an answer at any time.
 #include <algorithm>
 #include <random>
