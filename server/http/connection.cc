@@ -14,6 +14,7 @@
 #include "engine/status/error_details.h"
 #include "server/http/compression.h"
 #include "server/http/replies.h"
+#include "server/http/taken_connection.h"
 
 namespace beamwright::http {
 namespace {
@@ -71,8 +72,10 @@ Connection::Connection(ConnectionSite& site, std::unique_ptr<Transport> transpor
 
 Connection::~Connection() {
   // First the socket: who waits until there is no connection may take its file.
-  Error ignored;
-  transport_->socket().close(ignored);
+  if (transport_ != nullptr) {
+    Error ignored;
+    transport_->socket().close(ignored);
+  }
   next_piece_ = nullptr;
   if (has_place_) {
     site_.open.Remove(place_);
@@ -154,6 +157,8 @@ void Connection::Consume() {
   }
   if (reader_.refusal() != 0) {
     Refuse(reader_.refusal());
+  } else if (reader_.is_done() && site_.options.take != nullptr) {
+    BeTaken();
   } else if (reader_.is_done()) {
     Dispatch();
   } else if (reader_.TakeContinue()) {
@@ -182,6 +187,16 @@ HttpRequest Connection::MakeCall() {
   call.header = [head = reader_.head()](const char* name) { return head->Value(name); };
   call.peers = peers_;
   return call;
+}
+
+void Connection::BeTaken() {
+  phase_ = Phase::kGone;
+  Disarm();
+  site_.open.SetTaken(place_);
+  TakenConnection taken{std::move(transport_), reader_.head(), MakeCall(), shared_from_this()};
+  buffer_ = std::vector<char>();
+  received_ = std::string();
+  site_.options.take(taken);
 }
 
 void Connection::Dispatch() {

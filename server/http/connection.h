@@ -62,6 +62,8 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   // Takes what has been read as far as it goes.
   void Consume();
   void SendContinue();
+  // Hands the connection over.
+  void BeTaken();
   // Gives the request to a worker.
   void Dispatch();
   HttpRequest MakeCall();
@@ -92,7 +94,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   void Post(Function function);
 
   ConnectionSite& site_;
-  const std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Transport> transport_;  // null once it is taken
   OpenConnections::Place place_;
   bool has_place_ = false;
   boost::asio::steady_timer timer_;

@@ -29,8 +29,6 @@ using Error = boost::system::error_code;
 
 // Until the next attempt where the process has no file left.
 constexpr auto kAcceptPause = std::chrono::milliseconds(20);
-// Answers that a client has not read: it is let go once these fill and its time is over.
-constexpr int kSendBytes = 256 << 10;
 
 // Files that are open for nothing, to be given up for connections.
 class SpareFiles {
@@ -70,7 +68,7 @@ class SpareFiles {
 
 }  // namespace
 
-// What is done with sockets runs on one thread: nothing there waits.
+// What is done with a socket runs on one thread at a time, and waits for nothing.
 class Listener::Impl {
  public:
   Impl(const ListenerOptions& options, http::Handler handler, const BoundSocket& bound)
@@ -80,24 +78,28 @@ class Listener::Impl {
         workers_(options.threads, options.max_waiting, options.thread_name),
         site_{options_, handler_, workers_, open_},
         spare_(options.spare_files),
-        acceptor_(io_),
-        pause_(io_) {
+        acceptor_(boost::asio::make_strand(io_)),
+        pause_(acceptor_.get_executor()) {
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
     getsockname(bound.fd, reinterpret_cast<sockaddr*>(&address), &size);
     Error ignored;  // of a socket that listens
     acceptor_.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), bound.fd, ignored);
     Accept();
-    thread_ = std::thread([this] { Run(); });
+    for (int i = 0; i < options_.io_threads; ++i) {
+      threads_.emplace_back([this] { Run(); });
+    }
   }
   ~Impl() { Stop(); }
 
+  int num_connections() const { return open_.size(); }
+
   void Stop() {
-    if (!thread_.joinable()) {
+    if (threads_.empty()) {
       return;
     }
     site_.stopping = true;
-    boost::asio::post(io_, [this] {
+    boost::asio::post(acceptor_.get_executor(), [this] {
       Error ignored;
       acceptor_.close(ignored);
       pause_.cancel();
@@ -108,7 +110,10 @@ class Listener::Impl {
     open_.WaitUntilNone();
     workers_.Stop();
     io_.stop();
-    thread_.join();
+    for (std::thread& thread : threads_) {
+      thread.join();
+    }
+    threads_.clear();
   }
 
  private:
@@ -126,18 +131,19 @@ class Listener::Impl {
   }
 
   void Accept() {
-    acceptor_.async_accept([this](const Error& error, tcp::socket socket) {
-      if (!acceptor_.is_open()) {
-        return;
-      }
-      if (error) {
-        AcceptLater();
-        return;
-      }
-      Serve(std::move(socket));
-      spare_.Restore();
-      Accept();
-    });
+    acceptor_.async_accept(
+        boost::asio::make_strand(io_), [this](const Error& error, tcp::socket socket) {
+          if (!acceptor_.is_open()) {
+            return;
+          }
+          if (error) {
+            AcceptLater();
+            return;
+          }
+          Serve(std::move(socket));
+          spare_.Restore();
+          Accept();
+        });
   }
 
   // There are no files left, perhaps: what waits in the kernel is taken when there are some again,
@@ -165,9 +171,8 @@ class Listener::Impl {
     }
     Error ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    socket.set_option(boost::asio::socket_base::send_buffer_size(kSendBytes), ignored);
-    const std::shared_ptr<SSL_CTX> tls =
-        options_.tls == nullptr ? nullptr : options_.tls->current();
+    socket.set_option(boost::asio::socket_base::send_buffer_size(options_.send_buffer_bytes), ignored);
+    const std::shared_ptr<SSL_CTX> tls = options_.tls == nullptr ? nullptr : options_.tls->current();
     std::make_shared<Connection>(site_, Transport::Make(std::move(socket), tls))->Start();
     while (const std::shared_ptr<OpenConnection> excess = open_.Excess()) {
       excess->MakeRoom();
@@ -190,13 +195,13 @@ class Listener::Impl {
   const ListenerOptions options_;
   const http::Handler handler_;
   OpenConnections open_;
-  boost::asio::io_context io_{1};
   Workers workers_;
   ConnectionSite site_;
+  boost::asio::io_context io_;  // what is taken may end with it
   SpareFiles spare_;
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions& options,
@@ -214,6 +219,8 @@ void Listener::Stop() {
     impl_->Stop();
   }
 }
+
+int Listener::num_connections() const { return impl_->num_connections(); }
 
 Listener::Listener() = default;
 Listener::~Listener() { Stop(); }

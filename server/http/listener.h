@@ -50,6 +50,8 @@ struct HttpReply {
 // Called on the listener's workers, at most `threads` at once; it may wait.
 using Handler = std::function<HttpReply(const HttpRequest&)>;
 
+struct TakenConnection;  // server/http/taken_connection.h
+
 struct ListenerOptions {
   // "host:port", "[::]:port"; port 0 takes a free one.
   std::string address;
@@ -67,11 +69,18 @@ struct ListenerOptions {
   // Until the next request of a connection.
   absl::Duration idle_timeout = absl::Seconds(30);
   ConnectionBounds bounds;
+  // Of a socket: what a client has not read yet.
+  int send_buffer_bytes = 256 << 10;
   // Files that the listener keeps, so that it can still accept where the process has none left.
   int spare_files = 0;
   // Answers on the listener's own thread what must wait for no worker, and at once; nothing for
   // what is the handler's. May be null.
   std::function<std::optional<HttpReply>(const HttpRequest&)> at_once;
+  // Set: takes each connection with the head of its first request, on the connection's executor;
+  // there is no handler then. It may move from what it is given.
+  std::function<void(TakenConnection&)> take;
+  // Threads that move bytes; connections stay on one at a time.
+  int io_threads = 1;
   // Called with every request that does not get as far as a handler, and why: what of it was
   // understood, its path empty if not even that was; TLS handshakes that take too long included. On
   // any thread; it must return at once. May be null.
@@ -94,9 +103,11 @@ class Listener {
   // Where it listens, with the port that was chosen.
   const std::string& address() const { return address_; }
   int port() const { return port_; }
+  int num_connections() const;
 
   // Takes no connection any more and returns when every request under way is answered; a client
-  // that does not read its answer then is let go soon.
+  // that does not read its answer then is let go soon. What is taken is not waited for, and gets no
+  // thread any more.
   void Stop();
 
  private:

@@ -14,13 +14,18 @@ OpenConnections::Place OpenConnections::Enter(const std::weak_ptr<OpenConnection
 
 void OpenConnections::Remove(Place place) {
   absl::MutexLock lock(&mutex_);
-  (place->makes_room ? leaving_ : place->is_busy ? busy_ : quiet_).erase(place);
+  ListOf(*place).erase(place);
+}
+
+std::list<OpenConnections::Entry>& OpenConnections::ListOf(const Entry& entry) {
+  return entry.makes_room ? leaving_ : entry.is_taken ? taken_ : entry.is_busy ? busy_ : quiet_;
 }
 
 void OpenConnections::Move(Place place, std::list<Entry>& to) {
-  to.splice(to.end(), place->makes_room ? leaving_ : place->is_busy ? busy_ : quiet_, place);
+  to.splice(to.end(), ListOf(*place), place);
   place->makes_room = &to == &leaving_;
   place->is_busy = &to == &busy_;
+  place->is_taken = &to == &taken_;
 }
 
 void OpenConnections::SetQuiet(Place place) {
@@ -32,6 +37,11 @@ void OpenConnections::SetQuiet(Place place) {
 void OpenConnections::SetBusy(Place place) {
   absl::MutexLock lock(&mutex_);
   Move(place, busy_);
+}
+
+void OpenConnections::SetTaken(Place place) {
+  absl::MutexLock lock(&mutex_);
+  Move(place, taken_);
 }
 
 bool OpenConnections::IsFull() const {
@@ -69,7 +79,7 @@ std::shared_ptr<OpenConnection> OpenConnections::TakeIdlest() {
 std::vector<std::shared_ptr<OpenConnection>> OpenConnections::All() const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<OpenConnection>> all;
-  for (const std::list<Entry>* list : {&quiet_, &busy_, &leaving_}) {
+  for (const std::list<Entry>* list : {&quiet_, &busy_, &taken_, &leaving_}) {
     for (const Entry& entry : *list) {
       if (std::shared_ptr<OpenConnection> connection = entry.connection.lock()) {
         all.push_back(std::move(connection));
@@ -87,7 +97,7 @@ int OpenConnections::size() const {
 void OpenConnections::WaitUntilNone() const {
   absl::MutexLock lock(&mutex_);
   const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return NumStaying() == 0 && leaving_.empty();
+    return quiet_.empty() && busy_.empty() && leaving_.empty();
   };
   mutex_.Await(absl::Condition(&none));
 }

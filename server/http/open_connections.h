@@ -41,6 +41,7 @@ class OpenConnections {
     absl::Time quiet_since;
     bool is_busy = false;
     bool makes_room = false;
+    bool is_taken = false;
   };
 
  public:
@@ -55,6 +56,9 @@ class OpenConnections {
   // A handler works for it: it does not make room.
   void SetBusy(Place place);
 
+  // It is served by others from now on: it does not make room, and the end does not wait for it.
+  void SetTaken(Place place);
+
   // There is no place for another one, and none that could make room.
   bool IsFull() const;
   // The one that has to make room now, or null.
@@ -63,19 +67,22 @@ class OpenConnections {
   std::shared_ptr<OpenConnection> Idlest();
   std::vector<std::shared_ptr<OpenConnection>> All() const;
   int size() const;
+  // But for those that are taken.
   void WaitUntilNone() const;
 
  private:
   std::shared_ptr<OpenConnection> TakeIdlest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::list<Entry>& ListOf(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Move(Place place, std::list<Entry>& to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int NumStaying() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return static_cast<int>(quiet_.size() + busy_.size());
+    return static_cast<int>(quiet_.size() + busy_.size() + taken_.size());
   }
 
   const ConnectionBounds bounds_;
   mutable absl::Mutex mutex_;
   std::list<Entry> quiet_ ABSL_GUARDED_BY(mutex_);  // in the order of quiet_since
   std::list<Entry> busy_ ABSL_GUARDED_BY(mutex_);
+  std::list<Entry> taken_ ABSL_GUARDED_BY(mutex_);
   std::list<Entry> leaving_ ABSL_GUARDED_BY(mutex_);  // to make room
 };
 

@@ -9,8 +9,8 @@
 namespace beamwright::http {
 namespace {
 
-using Socket = boost::asio::ip::tcp::socket;
-using TlsSocket = boost::beast::ssl_stream<Socket>;
+using Socket = Transport::Socket;
+using TlsSocket = Transport::TlsSocket;
 
 // Stream: Socket or TlsSocket.
 template <typename Stream>
@@ -52,6 +52,22 @@ class TransportOver final : public Transport {
 
   void Write(boost::asio::const_buffer bytes, Done done) override {
     boost::asio::async_write(stream_, bytes, std::move(done));
+  }
+
+  Socket* plain_stream() override {
+    if constexpr (kIsTls) {
+      return nullptr;
+    } else {
+      return &stream_;
+    }
+  }
+
+  TlsSocket* tls_stream() override {
+    if constexpr (kIsTls) {
+      return &stream_;
+    } else {
+      return nullptr;
+    }
   }
 
   void EndTls(Done done) override {

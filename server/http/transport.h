@@ -1,5 +1,5 @@
 // Transport: a client's socket as Asio reads and writes it, in clear text or TLS behind one
-// interface, so that what is said on it is compiled once. Private to server/http/.
+// interface, so that what is said on it is compiled once.
 //
 // Nothing waits: each call starts something and calls `done` when it has ended, on the executor of
 // the socket, on which every call is made, too. `done` keeps alive what it needs.
@@ -14,10 +14,17 @@
 #include <functional>
 #include <memory>
 
+namespace boost::beast {
+template <typename NextLayer>
+class ssl_stream;
+}  // namespace boost::beast
+
 namespace beamwright::http {
 
 class Transport {
  public:
+  using Socket = boost::asio::ip::tcp::socket;
+  using TlsSocket = boost::beast::ssl_stream<Socket>;
   using Done = std::function<void(const boost::system::error_code&, size_t)>;
 
   // tls: null for clear text.
@@ -35,6 +42,9 @@ class Transport {
   virtual void ReadSome(boost::asio::mutable_buffer into, Done done) = 0;
   // All of it. One at a time.
   virtual void Write(boost::asio::const_buffer bytes, Done done) = 0;
+  // What is below, to be moved from: one of them, the other is null.
+  virtual Socket* plain_stream() = 0;
+  virtual TlsSocket* tls_stream() = 0;
   // Says by TLS that nothing follows, and waits for the client to say so.
   virtual void EndTls(Done done) = 0;
 };

@@ -1,18 +1,9 @@
 #include "server/websocket/listener.h"
 
-#include <pthread.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
-#include <chrono>
 #include <map>
-#include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,22 +11,19 @@
 #include "absl/synchronization/mutex.h"
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
-#include "server/http/bind_socket.h"
+#include "server/http/listener.h"
+#include "server/http/replies.h"
+#include "server/http/taken_connection.h"
 #include "server/serving/serving_state.h"
 #include "server/websocket/session.h"
 
 namespace beamwright::websocket {
 namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
-
 constexpr int kMaxThreads = 4;
 // Answers that a client has not read: what comes behind them says more than they do.
 constexpr int kSendBufferBytes = 64 << 10;
 constexpr absl::Duration kFarewell = absl::Seconds(2);
-constexpr auto kPause = std::chrono::milliseconds(50);
 
 // The sockets of a listener that are open.
 class OpenSessions {
@@ -81,32 +69,40 @@ class OpenSessions {
 class Listener::Impl {
  public:
   Impl(const ListenerOptions& options, serving::Core& core, const access::Access& access,
-       const http::Cors& cors, http::BoundSocket bound)
+       const http::Cors& cors)
       : options_(options),
         site_{core,
               access,
               cors,
               options.default_model,
               options.transfer_timeout,
-              options.quiet_time},
-        bound_(std::move(bound)),
-        acceptor_(asio::make_strand(io_)),
-        pause_(acceptor_.get_executor()) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof(address);
-    getsockname(bound_.fd, reinterpret_cast<sockaddr*>(&address), &size);
-    error_code ignored;  // of a socket that listens
-    acceptor_.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), bound_.fd, ignored);
-    Accept();
-    const int threads = std::clamp(UsableCpus(), 1, kMaxThreads);
-    for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this] { Run(); });
-    }
-  }
+              options.quiet_time} {}
   ~Impl() { Stop(); }
 
-  const http::BoundSocket& bound() const { return bound_; }
-  int num_connections() const { return sessions_.size(); }
+  absl::Status Start() {
+    http::ListenerOptions options;
+    options.address = options_.address;
+    options.threads = 0;  // there is no handler
+    options.io_threads = std::clamp(UsableCpus(), 1, kMaxThreads);
+    options.takes_post = false;
+    options.max_body_bytes = 0;
+    options.send_buffer_bytes = kSendBufferBytes;
+    options.transfer_timeout = options_.transfer_timeout;
+    options.idle_timeout = options_.transfer_timeout;
+    options.bounds = {options_.max_connections, options_.transfer_timeout, 0};
+    options.tls = options_.tls;
+    options.thread_name = "bw-websocket";
+    options.take = [this](http::TakenConnection& taken) { Serve(taken); };
+    options.refused = [this](const http::HttpRequest& request, const absl::Status& why) {
+      serving::Caller caller{serving::Method::kWebSocketRecognize};
+      caller.context = http::ContextOf(request);
+      site_.core.calls().Refuse(why, caller);
+    };
+    BW_ASSIGN_OR_RETURN(listener_, http::Listener::Start(options, nullptr));
+    return absl::OkStatus();
+  }
+
+  const http::Listener& listener() const { return *listener_; }
 
   void Leave() {
     for (const std::shared_ptr<Session>& session : sessions_.All()) {
@@ -115,68 +111,22 @@ class Listener::Impl {
   }
 
   void Stop() {
-    if (threads_.empty()) {
+    if (listener_ == nullptr || is_stopped_) {
       return;
     }
-    asio::post(acceptor_.get_executor(), [this] {
-      error_code ignored;
-      acceptor_.close(ignored);
-      pause_.cancel();
-    });
+    is_stopped_ = true;
     Leave();
     sessions_.WaitUntilNone(kFarewell);
-    io_.stop();
-    for (std::thread& thread : threads_) {
-      thread.join();
-    }
-    threads_.clear();
+    listener_->Stop();
     const absl::MutexLock lock(&site_.doorbell->mutex);
     site_.doorbell->works = false;
   }
 
  private:
-  void Run() {
-    pthread_setname_np(pthread_self(), "bw-websocket");
-    for (;;) {
-      try {
-        io_.run();
-        return;
-      } catch (const std::bad_alloc&) {
-        // The connection whose turn it was is gone with what it waited for.
-      }
-    }
-  }
-
-  void Accept() {
-    acceptor_.async_accept(
-        asio::make_strand(io_), [this](const error_code& error, tcp::socket socket) {
-          if (!acceptor_.is_open()) {
-            return;
-          }
-          if (error) {  // no file descriptors are left, perhaps; others may be closed soon
-            pause_.expires_after(kPause);
-            pause_.async_wait([this](const error_code& cancelled) {
-              if (!cancelled) Accept();
-            });
-            return;
-          }
-          Serve(std::move(socket));
-          Accept();
-        });
-  }
-
-  void Serve(tcp::socket socket) {
-    if (sessions_.size() >= options_.max_connections) {
-      Refuse(socket);
-      return;
-    }
-    error_code ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
-    socket.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
-    const asio::any_io_executor executor = socket.get_executor();
-    std::unique_ptr<WebSocket> web = WebSocket::Make(
-        std::move(socket), options_.tls == nullptr ? nullptr : options_.tls->current(),
-        {serving::kMaxPieceBytes, options_.transfer_timeout});
+  void Serve(http::TakenConnection& taken) {
+    const boost::asio::any_io_executor executor = taken.transport->socket().get_executor();
+    std::unique_ptr<WebSocket> web =
+        WebSocket::Make(taken, {serving::kMaxPieceBytes, options_.transfer_timeout});
     // Removed when it goes, by whoever holds it last.
     const auto number = std::make_shared<uint64_t>(0);
     const std::shared_ptr<Session> session(new Session(site_, std::move(web)),
@@ -185,29 +135,14 @@ class Listener::Impl {
                                              sessions_.Remove(*number);
                                            });
     *number = sessions_.Add(session);
-    asio::post(executor, [session] { session->Start(); });
-  }
-
-  // In clear text also where TLS is spoken: a handshake is more work than the refusal is worth.
-  void Refuse(tcp::socket& socket) {
-    const absl::Status why = serving::TooManyConnections();
-    site_.core.calls().Refuse(why, serving::Caller{serving::Method::kWebSocketRecognize});
-    static const auto* const text = new std::string(
-        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-        "Content-Length: 0\r\nConnection: close\r\n\r\n");
-    send(socket.native_handle(), text->data(), text->size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    error_code ignored;
-    socket.shutdown(tcp::socket::shutdown_send, ignored);
+    boost::asio::post(executor, [session] { session->Start(); });
   }
 
   const ListenerOptions options_;
   const Site site_;
-  const http::BoundSocket bound_;
   OpenSessions sessions_;
-  asio::io_context io_;  // sessions end with it
-  tcp::acceptor acceptor_;
-  asio::steady_timer pause_;
-  std::vector<std::thread> threads_;
+  bool is_stopped_ = false;
+  std::unique_ptr<http::Listener> listener_;  // sessions end with it
 };
 
 Listener::Listener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -217,14 +152,14 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions&
                                                           serving::Core& core,
                                                           const access::Access& access,
                                                           const http::Cors& cors) {
-  BW_ASSIGN_OR_RETURN(http::BoundSocket bound, http::BindSocket(options.address));
-  return std::unique_ptr<Listener>(
-      new Listener(std::make_unique<Impl>(options, core, access, cors, std::move(bound))));
+  auto impl = std::make_unique<Impl>(options, core, access, cors);
+  BW_RETURN_IF_ERROR(impl->Start());
+  return std::unique_ptr<Listener>(new Listener(std::move(impl)));
 }
 
-const std::string& Listener::address() const { return impl_->bound().address; }
-int Listener::port() const { return impl_->bound().port; }
-int Listener::num_connections() const { return impl_->num_connections(); }
+const std::string& Listener::address() const { return impl_->listener().address(); }
+int Listener::port() const { return impl_->listener().port(); }
+int Listener::num_connections() const { return impl_->listener().num_connections(); }
 void Listener::Leave() { impl_->Leave(); }
 void Listener::Stop() { impl_->Stop(); }
 

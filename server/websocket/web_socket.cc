@@ -1,17 +1,16 @@
 #include "server/websocket/web_socket.h"
 
 #include <algorithm>
-#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
 #include <boost/beast/websocket.hpp>
 #include <boost/beast/websocket/ssl.hpp>
 #include <chrono>
-#include <type_traits>
 #include <utility>
 
-#include "server/access/tls.h"
+#include "server/http/transport.h"
 
 namespace beamwright::websocket {
 namespace {
@@ -21,10 +20,9 @@ namespace beast = boost::beast;
 namespace ws = beast::websocket;
 
 using boost::system::error_code;
-using Plain = beast::tcp_stream;
-using Tls = beast::ssl_stream<beast::tcp_stream>;
+using Plain = http::Transport::Socket;
+using Tls = http::Transport::TlsSocket;
 
-constexpr uint32_t kMaxHeadBytes = 64 << 10;
 constexpr size_t kMaxReasonBytes = 123;  // RFC 6455, 5.5
 constexpr char kServer[] = "beamwright/" BEAMWRIGHT_VERSION;
 
@@ -39,14 +37,7 @@ Outcome OutcomeOf(const error_code& error) {
   if (error == beast::error::timeout) {
     return Outcome::kTooSlow;
   }
-  if (error == ws::error::message_too_big || error == beast::http::error::header_limit) {
-    return Outcome::kTooLarge;
-  }
-  return error.category() == make_error_code(beast::http::error::bad_method).category() &&
-                 error != beast::http::error::end_of_stream &&
-                 error != beast::http::error::partial_message
-             ? Outcome::kMalformed
-             : Outcome::kGone;
+  return error == ws::error::message_too_big ? Outcome::kTooLarge : Outcome::kGone;
 }
 
 // The reason must be UTF-8, whole characters.
@@ -65,33 +56,28 @@ absl::string_view CutReason(absl::string_view reason) {
 template <typename Next>
 class WebSocketOver final : public WebSocket {
  public:
-  template <typename... More>
-  WebSocketOver(const Limits& limits, asio::ip::tcp::socket socket, More&&... more)
-      : limits_(limits), stream_(std::move(socket), std::forward<More>(more)...) {}
-
-  asio::any_io_executor executor() override { return stream_.get_executor(); }
-
-  void ReadRequest(Done done) override {
-    beast::get_lowest_layer(stream_).expires_after(ToChrono(limits_.transfer_timeout));
-    if constexpr (std::is_same_v<Next, Tls>) {
-      stream_.next_layer().async_handshake(
-          asio::ssl::stream_base::server,
-          [this, done = std::move(done)](const error_code& error) mutable {
-            if (error) {
-              done(OutcomeOf(error));
-              return;
-            }
-            request_.peers = access::PeerNames(*stream_.next_layer().native_handle());
-            ReadHead(std::move(done));
-          });
-    } else {
-      ReadHead(std::move(done));
+  WebSocketOver(const Limits& limits, Next&& next, http::TakenConnection& taken)
+      : place_(std::move(taken.place)),
+        limits_(limits),
+        stream_(std::move(next)),
+        refusal_timer_(stream_.get_executor()),
+        request_(std::move(taken.request)),
+        target_(taken.head->target) {
+    upgrade_.method_string({taken.head->method.data(), taken.head->method.size()});
+    upgrade_.target({target_.data(), target_.size()});
+    upgrade_.version(taken.head->is_http_1_0 ? 10 : 11);
+    for (const auto& [name, value] : taken.head->fields) {
+      upgrade_.insert({name.data(), name.size()}, {value.data(), value.size()});
     }
   }
 
+  asio::any_io_executor executor() override { return stream_.get_executor(); }
+
+  void ReadRequest(Done done) override { done(Outcome::kOk); }
+
   const http::HttpRequest& request() const override { return request_; }
   const std::string& target() const override { return target_; }
-  bool asks_for_upgrade() const override { return ws::is_upgrade(parser_.get()); }
+  bool asks_for_upgrade() const override { return ws::is_upgrade(upgrade_); }
 
   void Refuse(const http::HttpReply& reply, Done done) override {
     const auto response = std::make_shared<beast::http::response<beast::http::string_body>>(
@@ -103,19 +89,23 @@ class WebSocketOver final : public WebSocket {
     }
     response->keep_alive(false);
     response->prepare_payload();
-    beast::get_lowest_layer(stream_).expires_after(ToChrono(limits_.transfer_timeout));
+    refusal_timer_.expires_after(ToChrono(limits_.transfer_timeout));
+    refusal_timer_.async_wait([this, done](const error_code& cancelled) {
+      if (!cancelled) {
+        Drop();
+      }
+    });
     beast::http::async_write(
         stream_.next_layer(), *response,
         [this, response, done = std::move(done)](const error_code& error, size_t) {
+          refusal_timer_.cancel();
           error_code ignored;
-          beast::get_lowest_layer(stream_).socket().shutdown(asio::socket_base::shutdown_send,
-                                                             ignored);
+          beast::get_lowest_layer(stream_).shutdown(asio::socket_base::shutdown_send, ignored);
           done(OutcomeOf(error));
         });
   }
 
   void Accept(const std::string& protocol, Done done) override {
-    beast::get_lowest_layer(stream_).expires_never();
     ws::stream_base::timeout timeout{};
     timeout.handshake_timeout = ToChrono(limits_.transfer_timeout);
     timeout.idle_timeout = ws::stream_base::none();
@@ -128,7 +118,7 @@ class WebSocketOver final : public WebSocket {
       }
     }));
     stream_.read_message_max(limits_.max_message_bytes);
-    stream_.async_accept(parser_.get(), [done = std::move(done)](const error_code& error) {
+    stream_.async_accept(upgrade_, [done = std::move(done)](const error_code& error) {
       done(OutcomeOf(error));
     });
   }
@@ -172,47 +162,29 @@ class WebSocketOver final : public WebSocket {
 
   void Drop() override {
     error_code ignored;
-    beast::get_lowest_layer(stream_).socket().close(ignored);
+    beast::get_lowest_layer(stream_).close(ignored);
   }
 
  private:
-  void ReadHead(Done done) {
-    parser_.header_limit(kMaxHeadBytes);
-    beast::http::async_read_header(
-        stream_.next_layer(), received_, parser_,
-        [this, done = std::move(done)](const error_code& error, size_t) {
-          received_ = beast::flat_buffer();
-          const auto& head = parser_.get();
-          target_ = std::string(head.target());
-          request_.method = std::string(head.method_string());
-          request_.path = target_.substr(0, target_.find('?'));
-          request_.header = [this](const char* name) {
-            const auto found = parser_.get().find(name);
-            return found == parser_.get().end() ? std::string() : std::string(found->value());
-          };
-          done(OutcomeOf(error));
-        });
-  }
-
+  const std::shared_ptr<void> place_;
   const Limits limits_;
   ws::stream<Next> stream_;
+  asio::steady_timer refusal_timer_;
   beast::flat_buffer received_;
-  beast::http::request_parser<beast::http::empty_body> parser_;
+  beast::http::request<beast::http::empty_body> upgrade_;
   http::HttpRequest request_;
-  std::string target_;
+  const std::string target_;
 };
 
 }  // namespace
 
-std::unique_ptr<WebSocket> WebSocket::Make(asio::ip::tcp::socket socket,
-                                           const std::shared_ptr<SSL_CTX>& tls,
-                                           const Limits& limits) {
-  if (tls == nullptr) {
-    return std::make_unique<WebSocketOver<Plain>>(limits, std::move(socket));
+std::unique_ptr<WebSocket> WebSocket::Make(http::TakenConnection& taken, const Limits& limits) {
+  const std::unique_ptr<http::Transport> transport = std::move(taken.transport);
+  if (Tls* const tls = transport->tls_stream()) {
+    return std::make_unique<WebSocketOver<Tls>>(limits, std::move(*tls), taken);
   }
-  SSL_CTX_up_ref(tls.get());  // Asio's context gives it back
-  asio::ssl::context context(tls.get());
-  return std::make_unique<WebSocketOver<Tls>>(limits, std::move(socket), context);
+  return std::make_unique<WebSocketOver<Plain>>(limits, std::move(*transport->plain_stream()),
+                                                taken);
 }
 
 }  // namespace beamwright::websocket

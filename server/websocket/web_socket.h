@@ -7,10 +7,7 @@
 #ifndef BEAMWRIGHT_SERVER_WEBSOCKET_WEB_SOCKET_H_
 #define BEAMWRIGHT_SERVER_WEBSOCKET_WEB_SOCKET_H_
 
-#include <openssl/ssl.h>
-
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/http/listener.h"
+#include "server/http/taken_connection.h"
 
 namespace beamwright::websocket {
 
@@ -35,18 +33,16 @@ class WebSocket {
  public:
   struct Limits {
     size_t max_message_bytes = 0;
-    // For the handshakes together, for an HTTP reply, and for the client's part of closing.
+    // For the handshake, for an HTTP reply, and for the client's part of closing.
     absl::Duration transfer_timeout;
   };
   using Done = std::function<void(Outcome)>;
 
-  // tls: null for clear text.
-  static std::unique_ptr<WebSocket> Make(boost::asio::ip::tcp::socket socket,
-                                         const std::shared_ptr<SSL_CTX>& tls, const Limits& limits);
+  static std::unique_ptr<WebSocket> Make(http::TakenConnection& taken, const Limits& limits);
   virtual ~WebSocket() = default;
 
   virtual boost::asio::any_io_executor executor() = 0;
-  // The handshake of TLS, then the head of a request.
+  // The head of the request that it begins with.
   virtual void ReadRequest(Done done) = 0;
   // Of that request: its first line and headers. `target`: path and query, as they came.
   virtual const http::HttpRequest& request() const = 0;
