@@ -215,6 +215,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   };
   http_options.takes_options = cors.enabled();
   http_options.bounds = ConnectionBoundsOfFiles();
+  http_options.memory = &core.memory();
   http_options.at_once = [&probes, &cors](const http::HttpRequest& request) {
     std::optional<http::HttpReply> reply = probes.HandleAtOnce(request);
     if (reply.has_value()) {
@@ -237,6 +238,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   admin_options.max_body_bytes = http_options.max_body_bytes;
   admin_options.refused = http_options.refused;
   admin_options.bounds = http_options.bounds;
+  admin_options.memory = http_options.memory;
   admin_options.spare_files = kAdminSpareFiles;
   admin_options.thread_name = "bw-admin";
   admin_options.at_once = [&probes](const http::HttpRequest& request) {

@@ -15,6 +15,7 @@
 #include "server/http/compression.h"
 #include "server/http/replies.h"
 #include "server/http/taken_connection.h"
+#include "server/serving/serving_state.h"
 
 namespace beamwright::http {
 namespace {
@@ -39,6 +40,14 @@ void AppendField(absl::string_view name, absl::string_view value, std::string& t
   if (value.find_first_of("\r\n") == absl::string_view::npos) {  // which would end it
     absl::StrAppend(&text, name, ": ", value, "\r\n");
   }
+}
+
+// What a body takes while it is read as JSON: itself, and some bytes for each of its values.
+int64_t UnpackedBytes(absl::string_view body) {
+  constexpr int64_t kBytesOfAValue = 32;
+  const auto values = std::count_if(body.begin(), body.end(),
+                                    [](char c) { return c == ',' || c == '{' || c == '['; });
+  return static_cast<int64_t>(body.size()) + kBytesOfAValue * values;
 }
 
 // RFC 9110, 15.3.5 and 15.4.5.
@@ -115,6 +124,7 @@ void Connection::Shake() {
 
 void Connection::AwaitRequest() {
   reader_.Reset();
+  held_.Release();
   phase_ = Phase::kIdle;
   site_.open.SetQuiet(place_);
   Arm(site_.options.idle_timeout);
@@ -157,6 +167,9 @@ void Connection::Consume() {
   }
   if (reader_.refusal() != 0) {
     Refuse(reader_.refusal());
+  } else if (!Hold(static_cast<int64_t>(reader_.body_bytes()))) {
+    RefuseWith(serving::MemoryRunsShort(),
+               ErrorReplyFor(reader_.head()->path, serving::MemoryRunsShort()));
   } else if (reader_.is_done() && site_.options.take != nullptr) {
     BeTaken();
   } else if (reader_.is_done()) {
@@ -166,6 +179,20 @@ void Connection::Consume() {
   } else {
     Read();
   }
+}
+
+bool Connection::Hold(int64_t bytes) {
+  if (site_.options.memory == nullptr || bytes <= held_.bytes()) {
+    return true;
+  }
+  if (held_.bytes() > 0) {
+    return held_.Resize(bytes);
+  }
+  absl::StatusOr<serving::MemoryAccount::Hold> hold = site_.options.memory->Reserve(bytes);
+  if (hold.ok()) {
+    held_ = *std::move(hold);
+  }
+  return hold.ok();
 }
 
 void Connection::SendContinue() {
@@ -221,11 +248,19 @@ void Connection::Dispatch() {
   }
   site_.open.SetBusy(place_);
   const bool is_taken = site_.workers.Add([self = shared_from_this(), call] {
-    HttpReply reply = self->Handle(*call);
+    HttpReply reply;
+    if (self->Hold(UnpackedBytes(call->body))) {
+      reply = self->Handle(*call);
+    } else {
+      self->Report(serving::MemoryRunsShort());
+      reply = ErrorReplyFor(call->path, serving::MemoryRunsShort());
+    }
     call->body = std::string();
     if (self->site_.options.compresses) {
       Compress(call->header("Accept-Encoding"), reply);
     }
+    // Where there is no room for the answer, the request's stays reserved for it.
+    self->held_.Resize(static_cast<int64_t>(reply.body.size()));
     self->Post([self, reply = std::move(reply)]() mutable { self->Answer(std::move(reply)); });
   });
   if (!is_taken) {
@@ -362,21 +397,25 @@ void Connection::Finish() {
 }
 
 void Connection::Refuse(int status) {
-  Report(status);
-  keeps_alive_ = false;
-  is_chunked_ = false;
   HttpReply reply = RefusalReply(reader_.head()->path, status);
   if (status == 405 && !site_.options.takes_post) {
     for (auto& [name, value] : reply.headers) {
       value = name == "Allow" ? "GET, HEAD" : value;
     }
   }
+  RefuseWith(Refusal(status), std::move(reply));
+}
+
+void Connection::RefuseWith(const absl::Status& why, HttpReply reply) {
+  Report(why);
+  keeps_alive_ = false;
+  is_chunked_ = false;
   std::string text = HeadOf(reply);
   Write(std::move(text), reader_.head()->method == "HEAD" ? "" : std::move(reply.body),
         [this] { Close(); });
 }
 
-void Connection::Report(int status) const {
+void Connection::Report(const absl::Status& why) const {
   if (site_.options.refused == nullptr) {
     return;
   }
@@ -384,12 +423,13 @@ void Connection::Report(int status) const {
   call.method = reader_.head()->method;
   call.path = reader_.head()->path;
   call.header = [head = reader_.head()](const char* name) { return head->Value(name); };
-  site_.options.refused(call, Refusal(status));
+  site_.options.refused(call, why);
 }
 
 void Connection::Close() {
   phase_ = Phase::kClosing;
   reader_.Reset();
+  held_.Release();
   received_ = std::string();
   Arm(kFarewellTime);
   transport_->EndTls([self = shared_from_this()](const Error&, size_t) {
@@ -445,7 +485,7 @@ void Connection::Disarm() {
 void Connection::OnTimeout() {
   switch (phase_) {
     case Phase::kHandshake:
-      Report(408);
+      Report(Refusal(408));
       End();
       break;
     case Phase::kReading: {

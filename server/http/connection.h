@@ -62,6 +62,8 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   // Takes what has been read as far as it goes.
   void Consume();
   void SendContinue();
+  // Reserves memory for the request in all; false if there is none.
+  bool Hold(int64_t bytes);
   // Hands the connection over.
   void BeTaken();
   // Gives the request to a worker.
@@ -78,7 +80,8 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   void Finish();
   // Answers a request that does not get as far as a handler; the connection ends.
   void Refuse(int status);
-  void Report(int status) const;
+  void RefuseWith(const absl::Status& why, HttpReply reply);
+  void Report(const absl::Status& why) const;
   // Closing with unread bytes would reset the connection and take the answer away from the client.
   void Close();
   void Discard(size_t left);
@@ -110,6 +113,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   bool keeps_alive_ = false;
   bool is_chunked_ = false;
   std::function<bool(std::string& piece)> next_piece_;
+  serving::MemoryAccount::Hold held_;  // for the request, and then for its answer
   std::string head_out_;
   std::string body_out_;
 };

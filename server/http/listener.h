@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "server/access/tls.h"
 #include "server/http/open_connections.h"
+#include "server/serving/memory_account.h"
 
 namespace beamwright::http {
 
@@ -69,6 +70,9 @@ struct ListenerOptions {
   // Until the next request of a connection.
   absl::Duration idle_timeout = absl::Seconds(30);
   ConnectionBounds bounds;
+  // Where bodies, what they unpack to, and answers that have not left are reserved; null: nowhere.
+  // Must outlive the listener.
+  serving::MemoryAccount* memory = nullptr;
   // Of a socket: what a client has not read yet.
   int send_buffer_bytes = 256 << 10;
   // Files that the listener keeps, so that it can still accept where the process has none left.

@@ -47,6 +47,29 @@ std::unique_ptr<Listener> Start(ListenerOptions options, Handler handler = Echo)
   return *std::move(listener);
 }
 
+// Keeps what a listener tells of requests that it refuses: "/path REASON".
+class Refusals {
+ public:
+  void AddTo(ListenerOptions& options) {
+    options.refused = [this](const HttpRequest& request, const absl::Status& why) {
+      absl::MutexLock lock(&mutex_);
+      told_.push_back(request.path + " " + absl::StatusCodeToString(why.code()) + " " +
+                      status::ReasonOf(why) + request.header("x-request-id"));
+    };
+  }
+  // Waits until there are so many.
+  std::vector<std::string> Told(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto are_there = [this, count] { return told_.size() >= count; };
+    mutex_.Await(absl::Condition(&are_there));
+    return told_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<std::string> told_;
+};
+
 // As `curl -X POST` sends it: the connection stays open, and nothing more comes.
 TEST(ListenerTest, APostWithoutALengthHasNoBody) {
   const auto listener = Start({});
@@ -245,6 +268,46 @@ TEST(ListenerTest, BodiesAreBoundedHoweverTheyCome) {
   }
 }
 
+TEST(ListenerTest, BodiesAreReservedWhileTheyAreReadAndForWhatTheyUnpackTo) {
+  serving::MemoryAccount memory(1 << 20);
+  Refusals refusals;
+  ListenerOptions options;
+  options.memory = &memory;
+  refusals.AddTo(options);
+  const auto listener = Start(options);
+  const auto post = [&listener](Client& client, size_t size, const std::string& body) {
+    client.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(size) +
+                "\r\n\r\n" + body);
+  };
+  {
+    Client whole(listener->port());
+    post(whole, 500'000, std::string(500'000, 'x'));
+    EXPECT_THAT(whole.ReadUntil("x!"), StartsWith("HTTP/1.1 200"));
+    Client half(listener->port());
+    post(half, 500'000, std::string(400'000, 'x'));
+    EXPECT_TRUE(e2e::Becomes([&] { return memory.held_bytes() >= 400'000; }));
+    Client other(listener->port());
+    post(other, 500'000, std::string(400'000, 'x'));
+    EXPECT_THAT(other.ReadAll(), AllOf(StartsWith("HTTP/1.1 429"), HasSubstr("OUT_OF_MEMORY"),
+                                       HasSubstr("Retry-After: 1")));
+    Client small(listener->port());
+    post(small, 2, "hi");
+    EXPECT_THAT(small.ReadUntil("!"), StartsWith("HTTP/1.1 200"));
+  }
+  EXPECT_TRUE(e2e::Becomes([&] { return memory.held_bytes() == 0; }));
+  // Short on the wire, and long in memory.
+  std::string empty_objects = "[";
+  while (empty_objects.size() < 100'000) {
+    empty_objects += "{},";
+  }
+  Client deep(listener->port());
+  post(deep, empty_objects.size(), empty_objects);
+  EXPECT_THAT(deep.ReadUntil("}\n"), StartsWith("HTTP/1.1 429"));
+  EXPECT_THAT(refusals.Told(2), ElementsAre("/a RESOURCE_EXHAUSTED OUT_OF_MEMORY",
+                                            "/a RESOURCE_EXHAUSTED OUT_OF_MEMORY"));
+  EXPECT_TRUE(e2e::Becomes([&] { return memory.held_bytes() == 0; }));
+}
+
 TEST(ListenerTest, ARequestHasToArriveInTimeHoweverItDrips) {
   ListenerOptions options;
   options.transfer_timeout = absl::Milliseconds(300);
@@ -261,29 +324,6 @@ TEST(ListenerTest, ARequestHasToArriveInTimeHoweverItDrips) {
   drip.join();
   EXPECT_EQ(answer.find("200 OK"), std::string::npos) << answer;
 }
-
-// Keeps what a listener tells of requests that it refuses: "/path REASON".
-class Refusals {
- public:
-  void AddTo(ListenerOptions& options) {
-    options.refused = [this](const HttpRequest& request, const absl::Status& why) {
-      absl::MutexLock lock(&mutex_);
-      told_.push_back(request.path + " " + absl::StatusCodeToString(why.code()) + " " +
-                      status::ReasonOf(why) + request.header("x-request-id"));
-    };
-  }
-  // Waits until there are so many.
-  std::vector<std::string> Told(size_t count) {
-    absl::MutexLock lock(&mutex_);
-    const auto are_there = [this, count] { return told_.size() >= count; };
-    mutex_.Await(absl::Condition(&are_there));
-    return told_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  std::vector<std::string> told_;
-};
 
 TEST(ListenerTest, WhatItRefusesItTellsOf) {
   Refusals refusals;
