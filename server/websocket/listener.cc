@@ -126,7 +126,8 @@ class Listener::Impl {
   void Serve(http::TakenConnection& taken) {
     const boost::asio::any_io_executor executor = taken.transport->socket().get_executor();
     std::unique_ptr<WebSocket> web =
-        WebSocket::Make(taken, {serving::kMaxPieceBytes, options_.transfer_timeout});
+        WebSocket::Make(taken, {serving::kMaxPieceBytes, &site_.core.memory(),
+                                options_.transfer_timeout});
     // Removed when it goes, by whoever holds it last.
     const auto number = std::make_shared<uint64_t>(0);
     const std::shared_ptr<Session> session(new Session(site_, std::move(web)),

@@ -17,6 +17,7 @@
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "server/http/replies.h"
+#include "server/serving/serving_state.h"
 
 namespace beamwright::websocket {
 namespace {
@@ -255,6 +256,11 @@ void Session::Advance() {
             Invalid("a message has more than ", serving::kMaxPieceBytes, " bytes"),
             status::reason::kTooLarge));
       }
+      if (outcome == Outcome::kNoMemory) {
+        self->reading_ = true;  // there is no next message
+        self->EndForMemory();
+        return;
+      }
       if (outcome != Outcome::kOk) {
         self->OnGone();
         return;
@@ -322,6 +328,18 @@ void Session::EndSource(const absl::Status& status) {
   }
   texts_.emplace_back(kEndOfAnswers);
   EndIfLeaving();
+}
+
+void Session::EndForMemory() {
+  if (recognition_ != nullptr) {
+    recognition_->GiveUp();
+  }
+  const absl::Status why = serving::MemoryRunsShort();
+  site_.core.calls().Refuse(why, MakeCaller());
+  if (!end_.has_value()) {
+    EndSource(why);
+  }
+  Advance();
 }
 
 void Session::EndWith(int code, absl::string_view reason) {

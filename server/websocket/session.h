@@ -79,6 +79,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Takes what is known of the source; false if it is nothing.
   bool TakeAnswers();
   void EndSource(const absl::Status& status);
+  // There is no memory for what the client sends.
+  void EndForMemory();
   void EndWith(int code, absl::string_view reason);
   // If the server stops and no source is under way.
   void EndIfLeaving();

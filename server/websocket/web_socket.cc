@@ -23,6 +23,7 @@ using boost::system::error_code;
 using Plain = http::Transport::Socket;
 using Tls = http::Transport::TlsSocket;
 
+constexpr size_t kReadBytes = 64 << 10;
 constexpr size_t kMaxReasonBytes = 123;  // RFC 6455, 5.5
 constexpr char kServer[] = "beamwright/" BEAMWRIGHT_VERSION;
 
@@ -124,14 +125,10 @@ class WebSocketOver final : public WebSocket {
   }
 
   void Read(std::function<void(Outcome, bool, std::string)> done) override {
-    stream_.async_read(received_, [this, done = std::move(done)](const error_code& error, size_t) {
-      std::string payload;
-      if (!error) {
-        payload = beast::buffers_to_string(received_.data());
-      }
-      received_ = beast::flat_buffer();  // who says nothing holds nothing
-      done(OutcomeOf(error), stream_.got_text(), std::move(payload));
-    });
+    stream_.async_read_some(received_, kReadBytes,
+                            [this, done = std::move(done)](const error_code& error, size_t) {
+                              OnRead(error, done);
+                            });
   }
 
   void Write(std::string text, Done done) override {
@@ -166,11 +163,41 @@ class WebSocketOver final : public WebSocket {
   }
 
  private:
+  void OnRead(const error_code& error,
+              const std::function<void(Outcome, bool, std::string)>& done) {
+    const bool is_whole = !error && stream_.is_message_done();
+    const bool has_room = error || is_whole || Hold(received_.size());
+    if (!error && !is_whole && has_room) {
+      Read(done);
+      return;
+    }
+    std::string payload;
+    if (is_whole) {
+      payload = beast::buffers_to_string(received_.data());
+    }
+    received_ = beast::flat_buffer();  // who says nothing holds nothing
+    held_.Release();
+    done(has_room ? OutcomeOf(error) : Outcome::kNoMemory, stream_.got_text(), std::move(payload));
+  }
+
+  bool Hold(size_t size) {
+    const auto bytes = static_cast<int64_t>(size);
+    if (limits_.memory == nullptr || held_.bytes() > 0) {
+      return limits_.memory == nullptr || held_.Resize(bytes);
+    }
+    absl::StatusOr<serving::MemoryAccount::Hold> hold = limits_.memory->Reserve(bytes);
+    if (hold.ok()) {
+      held_ = *std::move(hold);
+    }
+    return hold.ok();
+  }
+
   const std::shared_ptr<void> place_;
   const Limits limits_;
   ws::stream<Next> stream_;
   asio::steady_timer refusal_timer_;
   beast::flat_buffer received_;
+  serving::MemoryAccount::Hold held_;  // for what is received
   beast::http::request<beast::http::empty_body> upgrade_;
   http::HttpRequest request_;
   const std::string target_;

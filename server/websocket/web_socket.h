@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "server/http/listener.h"
 #include "server/http/taken_connection.h"
+#include "server/serving/memory_account.h"
 
 namespace beamwright::websocket {
 
@@ -25,6 +26,7 @@ enum class Outcome {
   kOk,
   kTooSlow,    // it took longer than it may
   kTooLarge,   // a message was larger than allowed; the client was told
+  kNoMemory,   // there is no memory for the message; the client is still there
   kGone,       // the connection has ended, in order or not
   kMalformed,  // what came is not HTTP
 };
@@ -33,6 +35,8 @@ class WebSocket {
  public:
   struct Limits {
     size_t max_message_bytes = 0;
+    // Where messages are reserved until they are whole; null: nowhere.
+    serving::MemoryAccount* memory = nullptr;
     // For the handshake, for an HTTP reply, and for the client's part of closing.
     absl::Duration transfer_timeout;
   };

@@ -168,6 +168,25 @@ TEST_F(ListenerTest, WhoDoesNotReadIsLetGo) {
   EXPECT_THAT(next.Open(), StartsWith("HTTP/1.1 101 "));
 }
 
+TEST_F(ListenerTest, MessagesThatAreNotWholeAreReserved) {
+  core_->memory().SetLimit(256 << 10);
+  Start();
+  RawClient first(listener_->port());
+  first.Open();
+  const std::string head("\x82\xff\0\0\0\0\0\x08\0\0\0\0\0\0", 14);  // 512 KiB follow
+  first.Send(head + std::string(150 << 10, '\0'));
+  ASSERT_TRUE(e2e::Becomes([this] { return core_->memory().held_bytes() >= 128 << 10; }));
+  RawClient second(listener_->port());
+  second.Open();
+  second.Send(head + std::string(150 << 10, '\0'));
+  const auto [opcode, message] = second.ReadFrame();
+  EXPECT_EQ(opcode, kText);
+  EXPECT_THAT(message, HasSubstr("OUT_OF_MEMORY"));
+  EXPECT_EQ(second.ReadFrame().first, kClose);
+  RawClient small(listener_->port());
+  EXPECT_THAT(small.Open(), StartsWith("HTTP/1.1 101 "));
+}
+
 TEST_F(ListenerTest, MoreConnectionsThanThereMayBeAreTold) {
   options_.max_connections = 1;
   Start();
