@@ -22,6 +22,8 @@ namespace {
 
 constexpr int kMaxRequestsPerConnection = 10000;
 constexpr size_t kReadBytes = 16 << 10;
+// Until a call that is not answered yet is asked again whether its client has gone.
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
 // A body up to this leaves with its head.
 constexpr size_t kOnePacket = 16 << 10;
 // A client that has heard the end has so long to go, and may have sent so much before it heard.
@@ -75,17 +77,17 @@ std::string LastAnswer(int status) {
 Connection::Connection(ConnectionSite& site, std::unique_ptr<Transport> transport)
     : site_(site),
       transport_(std::move(transport)),
-      timer_(transport_->socket().get_executor()),
+      timer_(std::in_place, transport_->socket().get_executor()),
       reader_({site.options.max_head_bytes, site.options.max_body_bytes, site.options.takes_post,
                site.options.takes_options}) {}
 
 Connection::~Connection() {
-  // First the socket: who waits until there is no connection may take its file.
-  if (transport_ != nullptr) {
-    Error ignored;
-    transport_->socket().close(ignored);
-  }
+  // First what belongs to the listener's threads and the socket, then the place: who waits until
+  // there is no connection may end the one and take the other. This may be any thread.
   next_piece_ = nullptr;
+  later_ = nullptr;
+  timer_.reset();
+  transport_ = nullptr;
   if (has_place_) {
     site_.open.Remove(place_);
   }
@@ -93,7 +95,7 @@ Connection::~Connection() {
 
 template <typename Function>
 void Connection::Post(Function function) {
-  boost::asio::post(timer_.get_executor(), std::move(function));
+  boost::asio::post(timer_->get_executor(), std::move(function));
 }
 
 void Connection::Start() {
@@ -124,6 +126,8 @@ void Connection::Shake() {
 
 void Connection::AwaitRequest() {
   reader_.Reset();
+  has_rung_ = false;
+  headers_.clear();
   held_.Release();
   phase_ = Phase::kIdle;
   site_.open.SetQuiet(place_);
@@ -256,16 +260,82 @@ void Connection::Dispatch() {
       reply = ErrorReplyFor(call->path, serving::MemoryRunsShort());
     }
     call->body = std::string();
-    if (self->site_.options.compresses) {
-      Compress(call->header("Accept-Encoding"), reply);
-    }
-    // Where there is no room for the answer, the request's stays reserved for it.
-    self->held_.Resize(static_cast<int64_t>(reply.body.size()));
-    self->Post([self, reply = std::move(reply)]() mutable { self->Answer(std::move(reply)); });
+    self->Deliver(std::move(reply));
   });
   if (!is_taken) {
     Refuse(503);
   }
+}
+
+void Connection::Deliver(HttpReply reply) {
+  if (reply.later != nullptr) {
+    Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
+      self->later_ = std::move(reply.later);
+      self->headers_ = std::move(reply.headers);
+      self->later_->bell()->Answer([weak = self->weak_from_this()] {
+        if (std::shared_ptr<Connection> woken = weak.lock()) {
+          // It ends on the listener's thread, not on one that may hold locks of the call.
+          Connection& connection = *woken;
+          connection.Post([woken = std::move(woken)] { woken->OnBell(); });
+        }
+      });
+      self->AwaitBell();
+    });
+    return;
+  }
+  if (site_.options.compresses) {
+    Compress(reader_.head()->Value("Accept-Encoding"), reply);
+  }
+  // Where there is no room for the answer, the request's stays reserved for it.
+  held_.Resize(static_cast<int64_t>(reply.body.size()));
+  Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
+    self->Answer(std::move(reply));
+  });
+}
+
+void Connection::AwaitBell() {
+  if (has_rung_) {
+    Ask();
+    return;
+  }
+  phase_ = Phase::kWaiting;
+  Arm(kBetweenLooks);
+}
+
+void Connection::OnBell() {
+  if (phase_ == Phase::kWaiting) {
+    Ask();
+  } else {
+    has_rung_ = true;
+  }
+}
+
+void Connection::Ask() {
+  has_rung_ = false;
+  if (next_piece_ != nullptr) {
+    AskForPiece();
+  } else {
+    AskForReply();
+  }
+}
+
+void Connection::AskForReply() {
+  phase_ = Phase::kHandling;
+  Disarm();
+  site_.workers.Continue([self = shared_from_this()] {
+    std::optional<HttpReply> reply;
+    try {
+      reply = self->later_->Take();
+    } catch (const std::bad_alloc&) {
+      reply = ErrorReplyFor(self->reader_.head()->path, status::OutOfMemory());
+    }
+    if (reply.has_value()) {
+      reply->headers.insert(reply->headers.end(), self->headers_.begin(), self->headers_.end());
+      self->Deliver(*std::move(reply));
+    } else {
+      self->Post([self] { self->AwaitBell(); });
+    }
+  });
 }
 
 HttpReply Connection::Handle(const HttpRequest& call) const {
@@ -289,9 +359,10 @@ void Connection::Answer(HttpReply reply) {
   const bool has_body = head.method != "HEAD" && MayHaveBody(reply.status);
   if (is_streamed && has_body) {
     next_piece_ = std::move(reply.next_piece);
-    Write(std::move(text), "", [this] { AskForPiece(); });
+    Write(std::move(text), "", [this] { Ask(); });
     return;
   }
+  later_ = nullptr;
   Write(std::move(text), has_body ? std::move(reply.body) : std::string(), [this] { Finish(); });
 }
 
@@ -344,18 +415,19 @@ void Connection::OnPiece(bool is_good, bool is_last, std::string piece) {
   }
   if (is_last) {
     next_piece_ = nullptr;
+    later_ = nullptr;
     Write(is_chunked_ ? "0\r\n\r\n" : "", "", [this] { Finish(); });
     return;
   }
-  if (piece.empty()) {  // which would say that it was the last
-    AskForPiece();
+  if (piece.empty()) {  // sent, it would say that it was the last
+    later_ == nullptr ? AskForPiece() : AwaitBell();
     return;
   }
   std::string head = is_chunked_ ? absl::StrCat(absl::Hex(piece.size()), "\r\n") : "";
   if (is_chunked_) {
     piece += "\r\n";
   }
-  Write(std::move(head), std::move(piece), [this] { AskForPiece(); });
+  Write(std::move(head), std::move(piece), [this] { Ask(); });
 }
 
 void Connection::Write(std::string head, std::string body, std::function<void()> then) {
@@ -462,6 +534,7 @@ void Connection::End() {
   phase_ = Phase::kGone;
   Disarm();
   next_piece_ = nullptr;
+  later_ = nullptr;
   Error ignored;
   transport_->socket().shutdown(boost::asio::socket_base::shutdown_both, ignored);
   transport_->socket().close(ignored);
@@ -469,8 +542,8 @@ void Connection::End() {
 
 void Connection::Arm(absl::Duration timeout) {
   const uint64_t round = ++round_;
-  timer_.expires_after(absl::ToChronoNanoseconds(std::min(timeout, kLongestTimeout)));
-  timer_.async_wait([self = shared_from_this(), round](const Error& error) {
+  timer_->expires_after(absl::ToChronoNanoseconds(std::min(timeout, kLongestTimeout)));
+  timer_->async_wait([self = shared_from_this(), round](const Error& error) {
     if (!error && round == self->round_) {
       self->OnTimeout();
     }
@@ -479,7 +552,7 @@ void Connection::Arm(absl::Duration timeout) {
 
 void Connection::Disarm() {
   ++round_;
-  timer_.cancel();
+  timer_->cancel();
 }
 
 void Connection::OnTimeout() {
@@ -500,6 +573,10 @@ void Connection::OnTimeout() {
     case Phase::kClosing:
       End();
       break;
+    case Phase::kWaiting:
+      later_->Look();
+      Arm(kBetweenLooks);
+      break;
     case Phase::kHandling:
     case Phase::kGone:
       break;
@@ -508,7 +585,7 @@ void Connection::OnTimeout() {
 
 void Connection::MakeRoom() {
   Post([self = shared_from_this()] {
-    if (self->phase_ != Phase::kHandling) {
+    if (!self->is_busy()) {
       self->End();
     }
   });
@@ -518,7 +595,7 @@ void Connection::Leave() {
   Post([self = shared_from_this()] {
     if (self->phase_ == Phase::kWriting) {
       self->Arm(std::min(kFarewellTime, self->site_.options.transfer_timeout));
-    } else if (self->phase_ != Phase::kHandling) {
+    } else if (!self->is_busy()) {
       self->End();
     }
   });

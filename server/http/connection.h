@@ -7,12 +7,15 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "server/http/listener.h"
 #include "server/http/open_connections.h"
+#include "server/http/pending_reply.h"
 #include "server/http/request_reader.h"
 #include "server/http/transport.h"
 #include "server/http/workers.h"
@@ -49,6 +52,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
     kIdle,      // until the first byte of a request
     kReading,   // a request
     kHandling,  // a worker has it: the socket stays open
+    kWaiting,   // for an answer, or a piece, that is not there yet: as well
     kWriting,   // an answer, or a piece of one
     kClosing,   // until the client has heard the end
     kGone,
@@ -70,6 +74,14 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   void Dispatch();
   HttpRequest MakeCall();
   HttpReply Handle(const HttpRequest& call) const;
+  // What a worker does with a reply.
+  void Deliver(HttpReply reply);
+  // Waits for what the bell of the answer has to ring for, unless it has rung meanwhile.
+  void AwaitBell();
+  void OnBell();
+  // Has a worker take the answer, or the next piece.
+  void Ask();
+  void AskForReply();
   void Answer(HttpReply reply);
   std::string HeadOf(const HttpReply& reply) const;
   void AskForPiece();
@@ -87,6 +99,8 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   void Discard(size_t left);
   void End();
 
+  // Something works for the client: the connection does not make room.
+  bool is_busy() const { return phase_ == Phase::kHandling || phase_ == Phase::kWaiting; }
   bool is_gone() const { return phase_ == Phase::kGone; }
   // OnTimeout after `timeout`, unless it is called again meanwhile.
   void Arm(absl::Duration timeout);
@@ -100,7 +114,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   std::unique_ptr<Transport> transport_;  // null once it is taken
   OpenConnections::Place place_;
   bool has_place_ = false;
-  boost::asio::steady_timer timer_;
+  std::optional<boost::asio::steady_timer> timer_;
   uint64_t round_ = 0;  // of the timer
   Phase phase_ = Phase::kHandshake;
   RequestReader reader_;
@@ -112,6 +126,10 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   // Of the request that is answered.
   bool keeps_alive_ = false;
   bool is_chunked_ = false;
+  std::shared_ptr<PendingReply> later_;
+  std::vector<std::pair<std::string, std::string>>
+      headers_;            // for the answer that comes from there
+  bool has_rung_ = false;  // while a worker took what there was
   std::function<bool(std::string& piece)> next_piece_;
   serving::MemoryAccount::Hold held_;  // for the request, and then for its answer
   std::string head_out_;

@@ -131,19 +131,19 @@ class Listener::Impl {
   }
 
   void Accept() {
-    acceptor_.async_accept(
-        boost::asio::make_strand(io_), [this](const Error& error, tcp::socket socket) {
-          if (!acceptor_.is_open()) {
-            return;
-          }
-          if (error) {
-            AcceptLater();
-            return;
-          }
-          Serve(std::move(socket));
-          spare_.Restore();
-          Accept();
-        });
+    acceptor_.async_accept(boost::asio::make_strand(io_),
+                           [this](const Error& error, tcp::socket socket) {
+                             if (!acceptor_.is_open()) {
+                               return;
+                             }
+                             if (error) {
+                               AcceptLater();
+                               return;
+                             }
+                             Serve(std::move(socket));
+                             spare_.Restore();
+                             Accept();
+                           });
   }
 
   // There are no files left, perhaps: what waits in the kernel is taken when there are some again,
@@ -171,8 +171,10 @@ class Listener::Impl {
     }
     Error ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    socket.set_option(boost::asio::socket_base::send_buffer_size(options_.send_buffer_bytes), ignored);
-    const std::shared_ptr<SSL_CTX> tls = options_.tls == nullptr ? nullptr : options_.tls->current();
+    socket.set_option(boost::asio::socket_base::send_buffer_size(options_.send_buffer_bytes),
+                      ignored);
+    const std::shared_ptr<SSL_CTX> tls =
+        options_.tls == nullptr ? nullptr : options_.tls->current();
     std::make_shared<Connection>(site_, Transport::Make(std::move(socket), tls))->Start();
     while (const std::shared_ptr<OpenConnection> excess = open_.Excess()) {
       excess->MakeRoom();

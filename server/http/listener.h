@@ -37,6 +37,8 @@ struct HttpRequest {
   absl::Time arrived;
 };
 
+class PendingReply;  // server/http/pending_reply.h
+
 struct HttpReply {
   int status = 200;
   std::string content_type = "application/json";
@@ -45,7 +47,10 @@ struct HttpReply {
   // Set: the body is what this gives, piece by piece, until it returns false; each piece has the
   // transfer timeout for itself. It is called as handlers are and may wait; it is called again when
   // the piece before has left, and holds no thread meanwhile.
+  // A piece that it leaves empty is not there yet: `later`'s bell rings when it is.
   std::function<bool(std::string& piece)> next_piece;
+  // Set: the answer comes from there, and the headers above go with it.
+  std::shared_ptr<PendingReply> later;
 };
 
 // Called on the listener's workers, at most `threads` at once; it may wait.

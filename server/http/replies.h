@@ -1,21 +1,23 @@
-// Replies of the two HTTP families, and how a handler waits for an answer.
+// Replies of the two HTTP families, and replies that come later.
 #ifndef BEAMWRIGHT_SERVER_HTTP_REPLIES_H_
 #define BEAMWRIGHT_SERVER_HTTP_REPLIES_H_
 
-#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/notification.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
 #include "ops/base/json_writer.h"
 #include "server/access/access.h"
 #include "server/http/listener.h"
+#include "server/http/pending_reply.h"
 #include "server/serving/core.h"
 
 namespace beamwright::http {
@@ -53,34 +55,75 @@ absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpR
 struct Asked {
   serving::Method method;
   access::Identity identity;
+  absl::Duration timeout;
 };
 
-// Waits until `start` has called back with an answer. Meanwhile a client that hangs up cancels, and
-// so does a server that ends.
+// A call that has been started and its answer, which no thread waits for. Meanwhile a client that
+// hangs up cancels, and so does a server that ends.
 template <typename Answer>
-absl::StatusOr<Answer> WaitFor(
-    const HttpRequest& request, const serving::ServingState& state, const Asked& asked,
-    absl::Duration timeout,
-    const std::function<void(const serving::Caller&, std::function<void(absl::StatusOr<Answer>)>)>&
-        start) {
-  constexpr absl::Duration kLook = absl::Milliseconds(100);
-  const auto cancelled = std::make_shared<engine::CancelFlag>();
-  absl::StatusOr<Answer> result;
-  absl::Notification done;
-  serving::Caller caller{asked.method, absl::Now() + timeout, cancelled};
+class PendingAnswer final : public PendingReply {
+ public:
+  using Finish = std::function<HttpReply(const absl::StatusOr<Answer>&)>;
+
+  PendingAnswer(const HttpRequest& request, serving::ServingState& state, Finish finish)
+      : abandoned_(request.abandoned), state_(state), finish_(std::move(finish)) {}
+  ~PendingAnswer() override { cancelled_->Cancel(); }
+
+  const std::shared_ptr<engine::CancelFlag>& cancelled() const { return cancelled_; }
+  // To be called once with the answer; it may outlive this.
+  std::function<void(absl::StatusOr<Answer>)> Done() {
+    const auto open = std::make_shared<serving::ServingState::OpenCall>(state_);
+    return [open, slot = slot_, bell = bell()](absl::StatusOr<Answer> answer) {
+      {
+        absl::MutexLock lock(&slot->mutex);
+        slot->answer = std::move(answer);
+      }
+      bell->Ring();
+    };
+  }
+
+  std::optional<HttpReply> Take() override {
+    std::optional<absl::StatusOr<Answer>> answer;
+    {
+      absl::MutexLock lock(&slot_->mutex);
+      answer.swap(slot_->answer);
+    }
+    return answer.has_value() ? std::optional<HttpReply>(finish_(*answer)) : std::nullopt;
+  }
+  void Look() override {
+    if (abandoned_() || state_.phase() == serving::Phase::kEnding) {
+      cancelled_->Cancel();
+    }
+  }
+
+ private:
+  struct Slot {
+    absl::Mutex mutex;
+    std::optional<absl::StatusOr<Answer>> answer ABSL_GUARDED_BY(mutex);
+  };
+
+  const std::function<bool()> abandoned_;
+  serving::ServingState& state_;
+  const Finish finish_;
+  const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
+  const std::shared_ptr<Slot> slot_ = std::make_shared<Slot>();
+};
+
+// Starts a call, which calls back with its answer, of which `finish` makes the reply.
+template <typename Answer>
+HttpReply AnswerLater(const HttpRequest& request, serving::ServingState& state, const Asked& asked,
+                      const std::function<void(const serving::Caller&,
+                                               std::function<void(absl::StatusOr<Answer>)>)>& start,
+                      typename PendingAnswer<Answer>::Finish finish) {
+  const auto pending = std::make_shared<PendingAnswer<Answer>>(request, state, std::move(finish));
+  serving::Caller caller{asked.method, absl::Now() + asked.timeout, pending->cancelled()};
   caller.context = ContextOf(request);
   caller.tenant = asked.identity.tenant;
   caller.priority = asked.identity.priority;
-  start(caller, [&](absl::StatusOr<Answer> answer) {
-    result = std::move(answer);
-    done.Notify();
-  });
-  while (!done.WaitForNotificationWithTimeout(kLook)) {
-    if (request.abandoned() || state.phase() == serving::Phase::kEnding) {
-      cancelled->Cancel();
-    }
-  }
-  return result;
+  start(caller, pending->Done());
+  HttpReply reply;
+  reply.later = pending;
+  return reply;
 }
 
 }  // namespace beamwright::http

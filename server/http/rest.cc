@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/notification.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -58,6 +59,26 @@ absl::StatusOr<Request> ParseBody(const std::string& body, const std::string& mo
     BW_RETURN_IF_ERROR(TakeName("version", version, *request.mutable_version()));
   }
   return request;
+}
+
+template <typename Message>
+HttpReply MessageOrError(const absl::StatusOr<Message>& answer) {
+  return answer.ok() ? MessageReply(*answer) : ErrorReply(answer.status());
+}
+
+HttpReply InferReplyOf(const InferBody& asked,
+                       const absl::StatusOr<inference::ModelInferResponse>& answer) {
+  if (!answer.ok()) {
+    return V2ErrorReply(answer.status());
+  }
+  InferReply written = WriteInferBody(asked, *answer);
+  HttpReply reply;
+  if (written.json_length < written.body.size()) {
+    reply.content_type = "application/octet-stream";
+    reply.headers.emplace_back(kJsonLength, absl::StrCat(written.json_length));
+  }
+  reply.body = std::move(written.body);
+  return reply;
 }
 
 }  // namespace
@@ -172,47 +193,45 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
 
 HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
                        const std::string& version, const Identity& identity) const {
-  const serving::ServingState::OpenCall open(service_.core().state());
   serving::Core& core = service_.core();
-  auto body = ParseBody<v1::DecodeRequest>(request.body, model, version);
-  const absl::StatusOr<v1::DecodeResponse> response = WaitFor<v1::DecodeResponse>(
-      request, core.state(), {serving::Method::kHttpDecode, identity}, options_.timeout,
+  return AnswerLater<v1::DecodeResponse>(
+      request, core.state(), {serving::Method::kHttpDecode, identity, options_.timeout},
       [&](const serving::Caller& caller, serving::DecodeDone done) {
-        serving::Decode(core, std::move(body), caller, std::move(done));
-      });
-  return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
+        serving::Decode(core, ParseBody<v1::DecodeRequest>(request.body, model, version), caller,
+                        std::move(done));
+      },
+      MessageOrError<v1::DecodeResponse>);
 }
 
 HttpReply Rest::StreamDecode(const HttpRequest& request, const std::string& model,
                              const std::string& version, const Identity& identity) const {
-  return StreamReply(request, service_.core(), identity, options_.timeout,
+  return StreamReply(request, service_.core(),
+                     {serving::Method::kHttpStreamDecode, identity, options_.timeout},
                      ParseBody<v1::StreamDecodeRequest>(request.body, model, version));
 }
 
 HttpReply Rest::Score(const HttpRequest& request, const std::string& model,
                       const std::string& version, const Identity& identity) const {
   serving::Core& core = service_.core();
-  const serving::ServingState::OpenCall open(core.state());
-  const auto response = WaitFor<v1::ScoreResponse>(
-      request, core.state(), {serving::Method::kHttpScore, identity}, options_.timeout,
+  return AnswerLater<v1::ScoreResponse>(
+      request, core.state(), {serving::Method::kHttpScore, identity, options_.timeout},
       [&](const serving::Caller& caller, serving::ScoreDone done) {
         serving::Score(core, ParseBody<v1::ScoreRequest>(request.body, model, version), caller,
                        std::move(done));
-      });
-  return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
+      },
+      MessageOrError<v1::ScoreResponse>);
 }
 
 HttpReply Rest::Align(const HttpRequest& request, const std::string& model,
                       const std::string& version, const Identity& identity) const {
   serving::Core& core = service_.core();
-  const serving::ServingState::OpenCall open(core.state());
-  const auto response = WaitFor<v1::AlignResponse>(
-      request, core.state(), {serving::Method::kHttpAlign, identity}, options_.timeout,
+  return AnswerLater<v1::AlignResponse>(
+      request, core.state(), {serving::Method::kHttpAlign, identity, options_.timeout},
       [&](const serving::Caller& caller, const serving::AlignDone& done) {
         serving::Align(core, ParseBody<v1::AlignRequest>(request.body, model, version), caller,
                        done);
-      });
-  return response.ok() ? MessageReply(*response) : ErrorReply(response.status());
+      },
+      MessageOrError<v1::AlignResponse>);
 }
 
 template <typename Response, typename Request>
@@ -361,33 +380,25 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
 
 HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,
                       const std::string& version, const Identity& identity) const {
-  const serving::ServingState::OpenCall open(service_.core().state());
   absl::StatusOr<InferBody> body = ParseInferBody(request.body, request.header(kJsonLength));
   absl::StatusOr<inference::ModelInferRequest> asked(inference::ModelInferRequest{});
+  const auto kept = std::make_shared<InferBody>();  // what the answer's form depends on
   if (body.ok()) {
     body->request.set_model_name(model);
     body->request.set_model_version(version);
     asked = std::move(body->request);
+    *kept = *std::move(body);
   } else {
     asked = body.status();
   }
-  const absl::StatusOr<inference::ModelInferResponse> response =
-      WaitFor<inference::ModelInferResponse>(
-          request, service_.core().state(), {serving::Method::kHttpInfer, identity},
-          options_.timeout, [&](const serving::Caller& caller, oip::Service::Done done) {
-            service_.Infer(asked, caller, std::move(done));
-          });
-  if (!response.ok()) {
-    return V2ErrorReply(response.status());
-  }
-  InferReply written = WriteInferBody(*body, *response);
-  HttpReply reply;
-  if (written.json_length < written.body.size()) {
-    reply.content_type = "application/octet-stream";
-    reply.headers.emplace_back(kJsonLength, absl::StrCat(written.json_length));
-  }
-  reply.body = std::move(written.body);
-  return reply;
+  return AnswerLater<inference::ModelInferResponse>(
+      request, service_.core().state(), {serving::Method::kHttpInfer, identity, options_.timeout},
+      [&](const serving::Caller& caller, oip::Service::Done done) {
+        service_.Infer(asked, caller, std::move(done));
+      },
+      [kept](const absl::StatusOr<inference::ModelInferResponse>& answer) {
+        return InferReplyOf(*kept, answer);
+      });
 }
 
 }  // namespace beamwright::http

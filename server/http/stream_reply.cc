@@ -1,11 +1,12 @@
 #include "server/http/stream_reply.h"
 
-#include <atomic>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/http/replies.h"
+#include "server/http/pending_reply.h"
 #include "server/serving/decode_stream.h"
 
 namespace beamwright::http {
@@ -13,79 +14,96 @@ namespace {
 
 using serving::DecodeStream;
 
-// One call; used by the thread of its connection.
-class Lines {
+// One call; its messages are taken on one worker at a time.
+class Lines final : public PendingReply {
  public:
-  Lines(const HttpRequest& request, serving::Core& core, const access::Identity& identity,
-        absl::Duration timeout, absl::StatusOr<v1::StreamDecodeRequest> body)
-      : open_(core.state()), state_(core.state()), abandoned_(request.abandoned) {
+  Lines(const HttpRequest& request, serving::Core& core)
+      : open_(core.state()), state_(core.state()), abandoned_(request.abandoned) {}
+  // Where the connection ends early, no client waits for the answer.
+  ~Lines() override { cancelled_->Cancel(); }
+
+  void Start(const HttpRequest& request, serving::Core& core, const Asked& asked,
+             absl::StatusOr<v1::StreamDecodeRequest> body) {
     serving::Caller caller;
-    caller.method = serving::Method::kHttpStreamDecode;
-    caller.deadline = absl::Now() + timeout;
+    caller.method = asked.method;
+    caller.deadline = absl::Now() + asked.timeout;
     caller.cancelled = cancelled_;
     caller.context = ContextOf(request);
-    caller.tenant = identity.tenant;
-    caller.priority = identity.priority;
-    stream_ = DecodeStream::Start(core, std::move(body), caller, nullptr);
+    caller.tenant = asked.identity.tenant;
+    caller.priority = asked.identity.priority;
+    stream_ = DecodeStream::Start(core, std::move(body), caller, [bell = bell()] { bell->Ring(); });
   }
-  // Where the connection ends early, nobody waits for the answer.
-  ~Lines() { cancelled_->Cancel(); }
 
-  // Waits for the next message; false at the end, whose status is then set.
-  bool Next(v1::StreamDecodeResponse& message, absl::Status& end) {
-    constexpr absl::Duration kLook = absl::Milliseconds(100);
-    for (;;) {
-      const DecodeStream::Taken taken = stream_->Take(message, end);
-      if (taken != DecodeStream::Taken::kNothing) {
-        return taken == DecodeStream::Taken::kMessage;
-      }
-      stream_->Wait(kLook);
-      if (abandoned_() || state_.phase() == serving::Phase::kEnding) {
-        cancelled_->Cancel();
-      }
+  // With the first message. A call that fails before it has an HTTP status of its own.
+  std::optional<HttpReply> Take() override {
+    v1::StreamDecodeResponse first;
+    absl::Status end;
+    switch (stream_->Take(first, end)) {
+      case DecodeStream::Taken::kNothing:
+        return std::nullopt;
+      case DecodeStream::Taken::kEnd:
+        return ErrorReply(end);
+      case DecodeStream::Taken::kMessage:
+        break;
+    }
+    HttpReply reply;
+    reply.content_type = "application/x-ndjson";
+    line_ = MessageReply(first).body;
+    reply.next_piece = [this](std::string& piece) { return NextPiece(piece); };
+    return reply;
+  }
+
+  void Look() override {
+    if (abandoned_() || state_.phase() == serving::Phase::kEnding) {
+      cancelled_->Cancel();
     }
   }
 
  private:
+  bool NextPiece(std::string& piece) {
+    if (!line_.empty()) {
+      piece = std::exchange(line_, "");
+      return true;
+    }
+    if (has_ended_) {
+      return false;
+    }
+    v1::StreamDecodeResponse message;
+    absl::Status end;
+    switch (stream_->Take(message, end)) {
+      case DecodeStream::Taken::kNothing:
+        return true;  // it is empty
+      case DecodeStream::Taken::kMessage:
+        piece = MessageReply(message).body;
+        return true;
+      case DecodeStream::Taken::kEnd:
+        break;
+    }
+    has_ended_ = true;
+    if (end.ok()) {
+      return false;
+    }
+    piece = ErrorReply(end).body;
+    return true;
+  }
+
   const serving::ServingState::OpenCall open_;
   const serving::ServingState& state_;
   const std::function<bool()> abandoned_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
   std::shared_ptr<DecodeStream> stream_;
+  std::string line_;  // the first one
+  bool has_ended_ = false;
 };
 
 }  // namespace
 
-HttpReply StreamReply(const HttpRequest& request, serving::Core& core,
-                      const access::Identity& identity, absl::Duration timeout,
+HttpReply StreamReply(const HttpRequest& request, serving::Core& core, const Asked& asked,
                       absl::StatusOr<v1::StreamDecodeRequest> body) {
-  const auto lines = std::make_shared<Lines>(request, core, identity, timeout, std::move(body));
-  v1::StreamDecodeResponse first;
-  absl::Status end;
-  if (!lines->Next(first, end)) {
-    return ErrorReply(end);
-  }
+  const auto lines = std::make_shared<Lines>(request, core);
+  lines->Start(request, core, asked, std::move(body));
   HttpReply reply;
-  reply.content_type = "application/x-ndjson";
-  reply.next_piece = [lines, line = MessageReply(first).body,
-                      ended = false](std::string& piece) mutable {
-    if (!line.empty()) {
-      piece = std::exchange(line, "");
-      return true;
-    }
-    v1::StreamDecodeResponse message;
-    absl::Status status;
-    if (!ended && lines->Next(message, status)) {
-      piece = MessageReply(message).body;
-      return true;
-    }
-    if (!ended && !status.ok()) {
-      ended = true;
-      piece = ErrorReply(status).body;
-      return true;
-    }
-    return false;
-  };
+  reply.later = lines;
   return reply;
 }
 

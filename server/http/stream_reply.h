@@ -4,19 +4,17 @@
 #define BEAMWRIGHT_SERVER_HTTP_STREAM_REPLY_H_
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
-#include "server/access/access.h"
 #include "server/http/listener.h"
+#include "server/http/replies.h"
 #include "server/serving/core.h"
 
 namespace beamwright::http {
 
-// Waits for the first message. A call that fails before it has its own HTTP status; one that fails
-// later ends with a line {"error": ...}. A client that hangs up cancels, and so does a server that
-// ends.
-HttpReply StreamReply(const HttpRequest& request, serving::Core& core,
-                      const access::Identity& identity, absl::Duration timeout,
+// No thread waits for a message. A call that fails before the first one has its own HTTP status;
+// one that fails later ends with a line {"error": ...}. A client that hangs up cancels, and so does
+// a server that ends.
+HttpReply StreamReply(const HttpRequest& request, serving::Core& core, const Asked& asked,
                       absl::StatusOr<v1::StreamDecodeRequest> body);
 
 }  // namespace beamwright::http
