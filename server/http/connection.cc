@@ -267,18 +267,16 @@ void Connection::Dispatch() {
   }
 }
 
-void Connection::Deliver(HttpReply reply) {
+void Connection::Deliver(HttpReply reply, std::shared_ptr<PendingReply> from) {
   if (reply.later != nullptr) {
+    if (std::optional<HttpReply> ready = reply.later->Take()) {
+      ready->headers.insert(ready->headers.end(), reply.headers.begin(), reply.headers.end());
+      Deliver(*std::move(ready), std::move(reply.later));
+      return;
+    }
     Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
-      self->later_ = std::move(reply.later);
       self->headers_ = std::move(reply.headers);
-      self->later_->bell()->Answer([weak = self->weak_from_this()] {
-        if (std::shared_ptr<Connection> woken = weak.lock()) {
-          // It ends on the listener's thread, not on one that may hold locks of the call.
-          Connection& connection = *woken;
-          connection.Post([woken = std::move(woken)] { woken->OnBell(); });
-        }
-      });
+      self->Keep(std::move(reply.later));
       self->AwaitBell();
     });
     return;
@@ -288,8 +286,22 @@ void Connection::Deliver(HttpReply reply) {
   }
   // Where there is no room for the answer, the request's stays reserved for it.
   held_.Resize(static_cast<int64_t>(reply.body.size()));
-  Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
+  Post([self = shared_from_this(), reply = std::move(reply), from = std::move(from)]() mutable {
+    if (reply.next_piece != nullptr && from != nullptr) {
+      self->Keep(std::move(from));
+    }
     self->Answer(std::move(reply));
+  });
+}
+
+void Connection::Keep(std::shared_ptr<PendingReply> later) {
+  later_ = std::move(later);
+  later_->bell()->Answer([weak = weak_from_this()] {
+    if (std::shared_ptr<Connection> woken = weak.lock()) {
+      // It ends on the listener's thread, not on one that may hold locks of the call.
+      Connection& connection = *woken;
+      connection.Post([woken = std::move(woken)] { woken->OnBell(); });
+    }
   });
 }
 

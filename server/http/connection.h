@@ -75,7 +75,9 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   HttpRequest MakeCall();
   HttpReply Handle(const HttpRequest& call) const;
   // What a worker does with a reply.
-  void Deliver(HttpReply reply);
+  void Deliver(HttpReply reply, std::shared_ptr<PendingReply> from = nullptr);
+  // Keeps what the answer comes from, and hears its bell.
+  void Keep(std::shared_ptr<PendingReply> later);
   // Waits for what the bell of the answer has to ring for, unless it has rung meanwhile.
   void AwaitBell();
   void OnBell();

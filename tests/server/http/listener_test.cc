@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "engine/status/error_details.h"
+#include "server/http/pending_reply.h"
 #include "tests/e2e/becomes.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"
@@ -472,6 +473,90 @@ TEST(ListenerTest, ClientsThatDoNotReadHoldUpNoOtherRequest) {
     Client client(listener->port());
     client.Send(Get("/served"));
     EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /served !"));
+  }
+}
+
+// Lines that come when a test says so.
+class HeldLines final : public PendingReply {
+ public:
+  std::optional<HttpReply> Take() override {
+    if (Next().empty()) {
+      return std::nullopt;
+    }
+    HttpReply reply;
+    reply.next_piece = [this](std::string& piece) {
+      piece = Next();
+      taken_ += piece.empty() ? 0 : 1;
+      return piece != "end";
+    };
+    return reply;
+  }
+  void Look() override { ++looks_; }
+  void Say(const std::string& line) {
+    {
+      absl::MutexLock lock(&mutex_);
+      line_ = line;
+    }
+    bell()->Ring();
+  }
+  int looks() const { return looks_; }
+  int taken() const { return taken_; }
+
+ private:
+  // Stays for the piece where Take looks at it.
+  std::string Next() {
+    absl::MutexLock lock(&mutex_);
+    return is_begun_ ? std::exchange(line_, "") : (is_begun_ = !line_.empty(), line_);
+  }
+
+  absl::Mutex mutex_;
+  std::string line_ ABSL_GUARDED_BY(mutex_);
+  bool is_begun_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<int> looks_{0};
+  std::atomic<int> taken_{0};
+};
+
+TEST(ListenerTest, AnswersThatAreNotThereYetHoldNoWorker) {
+  ListenerOptions options;
+  options.threads = 1;
+  std::vector<std::shared_ptr<HeldLines>> held;
+  absl::Mutex mutex;
+  const auto listener = Start(options, [&](const HttpRequest& request) {
+    if (request.path == "/served") {
+      return Echo(request);
+    }
+    HttpReply reply;
+    reply.headers = {{"X-Early", "1"}};
+    absl::MutexLock lock(&mutex);
+    held.push_back(std::make_shared<HeldLines>());
+    reply.later = held.back();
+    return reply;
+  });
+  std::vector<std::unique_ptr<Client>> waiting;
+  for (int i = 0; i < 20; ++i) {
+    waiting.push_back(std::make_unique<Client>(listener->port()));
+    waiting.back()->Send(Get("/later"));
+    Client client(listener->port());
+    client.Send(Get("/served"));
+    EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /served !"));
+  }
+  ASSERT_EQ(held.size(), 20u);
+  EXPECT_TRUE(e2e::Becomes([&] { return held[0]->looks() > 0; }));
+  held[0]->Say("one\n");
+  EXPECT_THAT(waiting[0]->ReadUntil("one\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("X-Early: 1\r\n")));
+  held[0]->Say("two\n");
+  EXPECT_EQ(waiting[0]->ReadUntil("two\n\r\n"), "4\r\ntwo\n\r\n");
+  held[0]->Say("end");
+  EXPECT_EQ(waiting[0]->ReadUntil("0\r\n\r\n"), "0\r\n\r\n");
+  // The connection goes on.
+  waiting[0]->Send(Get("/served"));
+  EXPECT_THAT(waiting[0]->ReadUntil("!"), HasSubstr("GET /served !"));
+  // The end of the listener waits for those that are under way.
+  for (size_t i = 1; i < held.size(); ++i) {
+    held[i]->Say("one\n");
+    EXPECT_TRUE(e2e::Becomes([&] { return held[i]->taken() == 1; }));
+    held[i]->Say("end");
   }
 }
 
