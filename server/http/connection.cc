@@ -15,7 +15,6 @@
 #include "server/http/compression.h"
 #include "server/http/replies.h"
 #include "server/http/taken_connection.h"
-#include "server/serving/serving_state.h"
 
 namespace beamwright::http {
 namespace {
@@ -79,7 +78,11 @@ Connection::Connection(ConnectionSite& site, std::unique_ptr<Transport> transpor
       transport_(std::move(transport)),
       timer_(std::in_place, transport_->socket().get_executor()),
       reader_({site.options.max_head_bytes, site.options.max_body_bytes, site.options.takes_post,
-               site.options.takes_options}) {}
+               site.options.takes_options}) {
+  if (site.options.memory != nullptr) {
+    held_ = site.options.memory->MakeHold();
+  }
+}
 
 Connection::~Connection() {
   // First what belongs to the listener's threads and the socket, then the place: who waits until
@@ -169,11 +172,11 @@ void Connection::Consume() {
     phase_ = Phase::kReading;
     Arm(site_.options.transfer_timeout);
   }
+  const absl::Status held = Hold(static_cast<int64_t>(reader_.body_bytes()));
   if (reader_.refusal() != 0) {
     Refuse(reader_.refusal());
-  } else if (!Hold(static_cast<int64_t>(reader_.body_bytes()))) {
-    RefuseWith(serving::MemoryRunsShort(),
-               ErrorReplyFor(reader_.head()->path, serving::MemoryRunsShort()));
+  } else if (!held.ok()) {
+    RefuseWith(held, ErrorReplyFor(reader_.head()->path, held));
   } else if (reader_.is_done() && site_.options.take != nullptr) {
     BeTaken();
   } else if (reader_.is_done()) {
@@ -185,18 +188,10 @@ void Connection::Consume() {
   }
 }
 
-bool Connection::Hold(int64_t bytes) {
-  if (site_.options.memory == nullptr || bytes <= held_.bytes()) {
-    return true;
-  }
-  if (held_.bytes() > 0) {
-    return held_.Resize(bytes);
-  }
-  absl::StatusOr<serving::MemoryAccount::Hold> hold = site_.options.memory->Reserve(bytes);
-  if (hold.ok()) {
-    held_ = *std::move(hold);
-  }
-  return hold.ok();
+absl::Status Connection::Hold(int64_t bytes) {
+  const bool is_held =
+      site_.options.memory == nullptr || bytes <= held_.bytes() || held_.Resize(bytes);
+  return is_held ? absl::OkStatus() : site_.options.memory->Refusal(bytes);
 }
 
 void Connection::SendContinue() {
@@ -253,11 +248,12 @@ void Connection::Dispatch() {
   site_.open.SetBusy(place_);
   const bool is_taken = site_.workers.Add([self = shared_from_this(), call] {
     HttpReply reply;
-    if (self->Hold(UnpackedBytes(call->body))) {
+    const absl::Status held = self->Hold(UnpackedBytes(call->body));
+    if (held.ok()) {
       reply = self->Handle(*call);
     } else {
-      self->Report(serving::MemoryRunsShort());
-      reply = ErrorReplyFor(call->path, serving::MemoryRunsShort());
+      self->Report(held);
+      reply = ErrorReplyFor(call->path, held);
     }
     call->body = std::string();
     self->Deliver(std::move(reply));

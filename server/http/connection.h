@@ -66,8 +66,8 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   // Takes what has been read as far as it goes.
   void Consume();
   void SendContinue();
-  // Reserves memory for the request in all; false if there is none.
-  bool Hold(int64_t bytes);
+  // Reserves memory for the request in all.
+  absl::Status Hold(int64_t bytes);
   // Hands the connection over.
   void BeTaken();
   // Gives the request to a worker.

@@ -70,13 +70,12 @@ class Listener::Impl {
  public:
   Impl(const ListenerOptions& options, serving::Core& core, const access::Access& access,
        const http::Cors& cors)
-      : options_(options),
-        site_{core,
-              access,
-              cors,
-              options.default_model,
-              options.transfer_timeout,
-              options.quiet_time} {}
+      : options_(options), site_{core,
+                                 access,
+                                 cors,
+                                 options.default_model,
+                                 options.transfer_timeout,
+                                 options.quiet_time} {}
   ~Impl() { Stop(); }
 
   absl::Status Start() {
@@ -125,9 +124,8 @@ class Listener::Impl {
  private:
   void Serve(http::TakenConnection& taken) {
     const boost::asio::any_io_executor executor = taken.transport->socket().get_executor();
-    std::unique_ptr<WebSocket> web =
-        WebSocket::Make(taken, {serving::kMaxPieceBytes, &site_.core.memory(),
-                                options_.transfer_timeout});
+    std::unique_ptr<WebSocket> web = WebSocket::Make(
+        taken, {serving::kMaxPieceBytes, &site_.core.memory(), options_.transfer_timeout});
     // Removed when it goes, by whoever holds it last.
     const auto number = std::make_shared<uint64_t>(0);
     const std::shared_ptr<Session> session(new Session(site_, std::move(web)),

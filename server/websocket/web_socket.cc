@@ -64,6 +64,9 @@ class WebSocketOver final : public WebSocket {
         refusal_timer_(stream_.get_executor()),
         request_(std::move(taken.request)),
         target_(taken.head->target) {
+    if (limits.memory != nullptr) {
+      held_ = limits.memory->MakeHold();
+    }
     upgrade_.method_string({taken.head->method.data(), taken.head->method.size()});
     upgrade_.target({target_.data(), target_.size()});
     upgrade_.version(taken.head->is_http_1_0 ? 10 : 11);
@@ -119,16 +122,14 @@ class WebSocketOver final : public WebSocket {
       }
     }));
     stream_.read_message_max(limits_.max_message_bytes);
-    stream_.async_accept(upgrade_, [done = std::move(done)](const error_code& error) {
-      done(OutcomeOf(error));
-    });
+    stream_.async_accept(
+        upgrade_, [done = std::move(done)](const error_code& error) { done(OutcomeOf(error)); });
   }
 
   void Read(std::function<void(Outcome, bool, std::string)> done) override {
-    stream_.async_read_some(received_, kReadBytes,
-                            [this, done = std::move(done)](const error_code& error, size_t) {
-                              OnRead(error, done);
-                            });
+    stream_.async_read_some(
+        received_, kReadBytes,
+        [this, done = std::move(done)](const error_code& error, size_t) { OnRead(error, done); });
   }
 
   void Write(std::string text, Done done) override {
@@ -181,15 +182,7 @@ class WebSocketOver final : public WebSocket {
   }
 
   bool Hold(size_t size) {
-    const auto bytes = static_cast<int64_t>(size);
-    if (limits_.memory == nullptr || held_.bytes() > 0) {
-      return limits_.memory == nullptr || held_.Resize(bytes);
-    }
-    absl::StatusOr<serving::MemoryAccount::Hold> hold = limits_.memory->Reserve(bytes);
-    if (hold.ok()) {
-      held_ = *std::move(hold);
-    }
-    return hold.ok();
+    return limits_.memory == nullptr || held_.Resize(static_cast<int64_t>(size));
   }
 
   const std::shared_ptr<void> place_;
