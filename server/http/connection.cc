@@ -105,7 +105,7 @@ void Connection::Start() {
   place_ = site_.open.Enter(weak_from_this());
   has_place_ = true;
   Post([self = shared_from_this()] {
-    if (self->site_.stopping) {
+    if (self->site_.stopping || self->is_gone()) {
       self->End();
     } else if (self->transport_->tls() != nullptr) {
       self->Shake();

@@ -176,7 +176,7 @@ void AddListeners(CLI::App& app, Flags& flags) {
          flags.grpc_max_metadata_bytes);
   AddInt(app, "--http-max-body-bytes", "Largest HTTP request body", 1, kMaxMessageBytes,
          flags.http_max_body_bytes);
-  AddInt(app, "--http-threads", "HTTP connections that are served at once", 1, kMaxThreads,
+  AddInt(app, "--http-threads", "HTTP requests that are read or answered at once", 1, kMaxThreads,
          flags.http_threads);
   AddInt(app, "--websocket-max-connections",
          "Most WebSocket connections; what is more is refused at once", 1, 1'000'000,

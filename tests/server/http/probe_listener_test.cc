@@ -27,7 +27,8 @@ using ::testing::StartsWith;
 // A client that says exactly what it is told to.
 class ProbeClient {
  public:
-  explicit ProbeClient(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit ProbeClient(int port, int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
+      : socket_(fd) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port));
@@ -255,6 +256,36 @@ TEST_F(ProbeListenerTest, ConnectionsAreTakenAgainWhenThereAreFilesAgain) {
       close(fd);
     }
     EXPECT_THAT(late.ReadAll(), StartsWith("HTTP/1.1 200 "));
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+// Others have used up the files of the process.
+TEST_F(ProbeListenerTest, FilesAreKeptForProbes) {
+  Start();
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few = before;
+  few.rlim_cur = 256;
+  setrlimit(RLIMIT_NOFILE, &few);
+  std::vector<int> sockets;
+  for (int i = 0; i < 5; ++i) {
+    sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  }
+  std::vector<int> taken;
+  for (int fd = 0; (fd = dup(0)) >= 0;) {
+    taken.push_back(fd);
+  }
+  for (const int fd : sockets) {
+    {
+      const ProbeClient client(listener_->port(), fd);
+      client.Send(Asking("/livez"));
+      EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 200 "));
+    }
+    taken.push_back(dup(0));  // where the client's was
+  }
+  for (const int fd : taken) {
+    close(fd);
   }
   setrlimit(RLIMIT_NOFILE, &before);
 }
