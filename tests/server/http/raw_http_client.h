@@ -9,6 +9,8 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
+
 namespace beamwright::http {
 
 class RawHttpClient {
@@ -36,7 +38,7 @@ class RawHttpClient {
   std::string ReadUntil(const std::string& end) {
     std::string text;
     char c = 0;
-    while (text.find(end) == std::string::npos && recv(socket_, &c, 1, 0) == 1) {
+    while (!absl::EndsWith(text, end) && recv(socket_, &c, 1, 0) == 1) {
       text += c;
     }
     return text;
