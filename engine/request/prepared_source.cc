@@ -61,20 +61,24 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
   return is_short ? Convert(tensor, ops::DType::kF32) : tensor;
 }
 
-absl::Status CheckLength(const DecodeModel& model, int64_t length) {
+// Of a source, or of a piece of one.
+absl::Status CheckPieceLength(const DecodeModel& model, int64_t length) {
   if (length == 0) {
     return Invalid("source is empty");
-  }
-  const int least = MinSourceLength(model);
-  if (length < least) {
-    return Invalid("source has ", length, " positions; the model reads sources of ", least,
-                   " at least");
   }
   const int most = MaxSourceLength(model);
   if (length > most) {
     return Invalid("source has ", length, " tokens; at most ", most, " are allowed");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckLength(const DecodeModel& model, int64_t length) {
+  BW_RETURN_IF_ERROR(CheckPieceLength(model, length));
+  const int least = MinSourceLength(model);
+  return length >= least ? absl::OkStatus()
+                         : Invalid("source has ", length, " positions; the model reads sources of ",
+                                   least, " at least");
 }
 
 // A shape whose first axis counts rows, as requests give it: without that axis.
@@ -183,7 +187,8 @@ absl::StatusOr<ops::Tensor> ReadFrames(const DecodeModel& model, const v1::Tenso
                                 ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)), "; ",
                                 takes, " f32 [frames, ", width, "]");
   }
-  BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(1)), "source.features.shape"));
+  BW_RETURN_IF_ERROR(
+      status::AtField(CheckPieceLength(model, tensor.dim(1)), "source.features.shape"));
   prepared.source_length = static_cast<int>(tensor.dim(1));
   return tensor;
 }
@@ -231,7 +236,7 @@ absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
                                 ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)),
                                 "; the encoder takes ", Takes(encoder));
   }
-  BW_RETURN_IF_ERROR(CheckLength(model, tensor.dim(encoder.length_axis)));
+  BW_RETURN_IF_ERROR(CheckPieceLength(model, tensor.dim(encoder.length_axis)));
   prepared.source_length = static_cast<int>(tensor.dim(encoder.length_axis));
   prepared.encoder_input = std::move(tensor);
   return absl::OkStatus();
@@ -468,6 +473,9 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
       break;
     case v1::Source::kFeatures:
       status = FromFeatures(model, source.features(), prepared);
+      if (status.ok()) {
+        status = CheckLength(model, prepared.source_length);
+      }
       break;
     case v1::Source::kDecoderInputs:
       status = FromDecoderInputs(model, source.decoder_inputs(), prepared);
@@ -481,6 +489,13 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
   }
   BW_RETURN_IF_ERROR(status);
   BW_RETURN_IF_ERROR(AddFurtherInputs(model, source, prepared));
+  return prepared;
+}
+
+absl::StatusOr<PreparedSource> PreparePiece(const DecodeModel& model, const v1::Tensor& features) {
+  PreparedSource prepared;
+  BW_RETURN_IF_ERROR(FromFeatures(model, features, prepared));
+  BW_RETURN_IF_ERROR(AddFurtherInputs(model, v1::Source(), prepared));
   return prepared;
 }
 

@@ -26,6 +26,9 @@ struct PreparedSource {
 // Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source);
 
+// The same of some frames of a stream, however few: a least length is that of the whole source.
+absl::StatusOr<PreparedSource> PreparePiece(const DecodeModel& model, const v1::Tensor& features);
+
 // The longest source that the model, or else anything here, takes.
 int MaxSourceLength(const DecodeModel& model);
 // The shortest that every one of its encoders can read, as the self-check found it. At least 1.

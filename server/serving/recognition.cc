@@ -101,7 +101,7 @@ absl::Status Recognition::Dispatch(v1::RecognizeRequest request) {
         return status::InvalidField("features", "the source is sound (config.audio)");
       }
       BW_RETURN_IF_ERROR(CheckPiece(request.features().data().size(), "features"));
-      return AddFeatures(std::move(*request.mutable_features()), "features");
+      return AddFeatures(request.features(), "features");
     case Kind::kFinish:
       return request.finish() ? Complete()
                               : status::InvalidField("finish", "is false; it is true or not sent");
@@ -215,10 +215,8 @@ void Recognition::Begin() {
                            });
 }
 
-absl::Status Recognition::AddFeatures(v1::Tensor features, const char* field) {
-  v1::Source source;
-  *source.mutable_features() = std::move(features);
-  absl::StatusOr<engine::PreparedSource> prepared = engine::PrepareSource(*model_, source);
+absl::Status Recognition::AddFeatures(const v1::Tensor& features, const char* field) {
+  absl::StatusOr<engine::PreparedSource> prepared = engine::PreparePiece(*model_, features);
   if (!prepared.ok()) {
     return Renamed(prepared.status(), field);
   }

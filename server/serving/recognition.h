@@ -64,7 +64,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   absl::Status Dispatch(v1::RecognizeRequest request);
   absl::Status Open(const v1::RecognizeConfig& config);
   absl::Status OpenSound(const v1::AudioFormat& format);
-  absl::Status AddFeatures(v1::Tensor features, const char* field);
+  absl::Status AddFeatures(const v1::Tensor& features, const char* field);
   absl::Status AddSound(const std::string& bytes);
   // What sound became, if it was enough for a frame.
   absl::Status AddFeaturesOfSound(const std::vector<float>& features);
