@@ -162,6 +162,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
     });
   }
   serving::Core core(state, models, *engine, metrics, flags.quarantine);
+  const serving::StreamWatch stream_watch(flags.stream_idle_timeout);
   core.load_reporter().Enable(flags.load_reports);
   core.memory().SetLimit(flags.max_held_bytes);
   const serving::EngineGauges gauges(*engine, models, core.quarantine());

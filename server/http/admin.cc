@@ -31,6 +31,8 @@ HttpReply Admin::Scheduler() const {
   json.Key("running").Int(load.running);
   json.Key("rows").Int(load.rows);
   json.Key("max_rows").Int(load.max_rows);
+  json.Key("bytes").Int(load.bytes);
+  json.Key("max_bytes").Int(load.max_bytes);
   json.Key("threads").Int(load.num_threads);
   json.Key("oldest_wait_ms").Int(absl::ToInt64Milliseconds(load.oldest_wait));
   json.Key("turn_ms").Int(absl::ToInt64Milliseconds(load.turn));

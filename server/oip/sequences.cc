@@ -9,6 +9,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/serving/recognition.h"
+#include "server/serving/stream_watch.h"
 
 namespace beamwright::oip {
 namespace {
@@ -26,6 +27,10 @@ absl::Status ReadFlag(const ParameterMap& parameters, const std::string& name, b
   flag = found->second.bool_param();
   return absl::OkStatus();
 }
+
+// After which a sequence of which nothing is heard is given up by a server that drains: its sender
+// may go on with it meanwhile, but one that does not must not keep the server.
+constexpr absl::Duration kMostIdleInDrain = absl::Seconds(2);
 
 // What a part of the source is in the words of Recognize.
 absl::StatusOr<v1::RecognizeRequest> PieceOf(const v1::DecodeRequest& request) {
@@ -223,9 +228,17 @@ Sequences::~Sequences() {
 }
 
 void Sequences::Watch() {
+  const absl::Duration most_idle = std::min(idle_, serving::StreamWatch::idle());
+  // Soon after a drain begins, too.
+  const absl::Duration look = std::min(most_idle, kMostIdleInDrain) / 4;
+  const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stop_ || !sequences_.empty();
+  };
   absl::MutexLock lock(&mutex_);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&stop_), idle_ / 4)) {
-    const absl::Time oldest = absl::Now() - idle_;
+  while (!mutex_.AwaitWithTimeout(absl::Condition(&stop_), look)) {
+    const bool is_draining = !core_.state().CheckAccepting().ok();
+    const absl::Time oldest =
+        absl::Now() - (is_draining ? std::min(most_idle, kMostIdleInDrain) : most_idle);
     for (auto it = sequences_.begin(); it != sequences_.end();) {
       const bool is_over = it->second->HasEnded() || it->second->used() < oldest;
       if (is_over) {
@@ -233,6 +246,7 @@ void Sequences::Watch() {
       }
       it = is_over ? sequences_.erase(it) : std::next(it);
     }
+    mutex_.Await(absl::Condition(&has_work));
   }
 }
 
@@ -241,6 +255,7 @@ absl::StatusOr<std::shared_ptr<Sequences::Sequence>> Sequences::Find(const Key& 
   absl::MutexLock lock(&mutex_);
   const auto found = sequences_.find(key);
   if (found == sequences_.end()) {
+    BW_RETURN_IF_ERROR(core_.state().CheckAccepting());  // it may have been given up for that
     return status::InvalidField("parameters['sequence_id']", "'", part.id,
                                 "' has not begun, or has ended: the first request of a sequence "
                                 "sets sequence_start");

@@ -299,6 +299,11 @@ void AddModels(CLI::App& app, Flags& flags) {
 }
 
 void AddLifecycle(CLI::App& app, Flags& flags) {
+  AddTime(
+      app, "--stream-idle-timeout",
+      "End streams (Recognize, WebSocket, sequences of Open Inference) of which nothing has come\n"
+      "for so long; 0: never",
+      flags.stream_idle_timeout);
   AddTime(app, "--drain-delay",
           "After SIGTERM: how long calls are still taken while probes say 'not ready'",
           flags.drain_delay);

@@ -14,6 +14,7 @@
 #include "server/serving/buckets.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/quarantine.h"
+#include "server/serving/stream_watch.h"
 
 namespace beamwright::serving {
 
@@ -38,6 +39,8 @@ struct Flags {
   int websocket_max_connections = 4096;
   std::string websocket_model;  // empty: the only one that hears sound
   absl::Duration http_timeout = absl::Seconds(60);
+  // A stream of which nothing is heard for so long ends; zero: none does.
+  absl::Duration stream_idle_timeout = StreamWatch::kDefaultIdle;
   std::vector<std::string> http_cors_origins;
   bool page = true;
   // What changes which models are served: "none" nothing, "explicit" clients, "poll" the folders.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "engine/model/parts.h"
@@ -15,6 +16,7 @@
 #include "ops/base/status.h"
 #include "server/serving/endpoint_rules.h"
 #include "server/serving/sources_call.h"
+#include "server/serving/stream_watch.h"
 
 namespace beamwright::serving {
 namespace {
@@ -57,15 +59,18 @@ Recognition::Recognition(Core& core, Caller caller, std::function<void()> wake,
       caller_(WithFlag(std::move(caller), stop_)),
       wake_(std::move(wake)),
       room_(std::move(room)),
-      started_(absl::Now()) {}
+      started_(absl::Now()),
+      heard_(started_) {}
 
 Recognition::~Recognition() = default;
 
 std::shared_ptr<Recognition> Recognition::Make(Core& core, Caller caller,
                                                std::function<void()> wake,
                                                std::function<void()> room) {
-  return std::shared_ptr<Recognition>(
+  std::shared_ptr<Recognition> made(
       new Recognition(core, std::move(caller), std::move(wake), std::move(room)));
+  StreamWatch::Add(made);
+  return made;
 }
 
 void Recognition::Add(absl::StatusOr<v1::RecognizeRequest> request) {
@@ -74,6 +79,7 @@ void Recognition::Add(absl::StatusOr<v1::RecognizeRequest> request) {
     if (has_ended_) {
       return;  // the client does not know yet
     }
+    heard_ = absl::Now();
   }
   const absl::Status status = request.ok() ? Dispatch(*std::move(request)) : request.status();
   if (!status.ok()) {
@@ -314,6 +320,26 @@ void Recognition::GiveUp() {
   End(stop_->Outcome(caller_.deadline, absl::Now()));
 }
 
+bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const bool is_complete = completed_ != absl::InfinitePast();
+    if (has_ended_ || is_complete) {
+      return true;  // there is nothing that the client should send
+    }
+    if (feed_ != nullptr && feed_->is_full()) {
+      heard_ = now;  // it is not read from
+    }
+    if (now - heard_ < idle) {
+      return false;
+    }
+  }
+  End(absl::DeadlineExceededError(absl::StrCat("nothing has come of the stream for ",
+                                               absl::FormatDuration(idle),
+                                               " (stream-idle-timeout)")));
+  return true;
+}
+
 bool Recognition::is_full() const {
   absl::MutexLock lock(&mutex_);
   return feed_ != nullptr && feed_->is_full();
@@ -364,6 +390,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   absl::Status status = answer.status();
   {
     absl::MutexLock lock(&mutex_);
+    tells_rest_ = !has_ended_;
     if (has_ended_) {
       status = end_;  // which is why the engine was told to stop
     }
@@ -446,7 +473,8 @@ void Recognition::End(const absl::Status& status) {
 Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Status& end) {
   absl::MutexLock lock(&mutex_);
   message.Clear();
-  if (has_ended_ && (summary_taken_ || !end_.ok())) {
+  const bool has_rest = tells_rest_ && !segments_.empty();
+  if (has_ended_ && (summary_taken_ || (!end_.ok() && !has_rest))) {
     end = end_;
     return Taken::kEnd;
   }
@@ -460,7 +488,7 @@ Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Statu
   if (stable_.has_news()) {
     TakeStable(*model_, stable_, *message.mutable_stable());
   }
-  if (has_ended_) {
+  if (has_ended_ && end_.ok()) {
     *message.mutable_summary() = summary_;
     summary_taken_ = true;
   } else if (!provisional_.empty()) {

@@ -46,6 +46,9 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void Finish();
   // Nobody waits for it any more. On any thread.
   void GiveUp();
+  // Ends the call if its client, which is to send more, has sent nothing for `idle`. True: the call
+  // has ended, or all of its source has come.
+  bool EndIfIdle(absl::Time now, absl::Duration idle);
   // The client should wait for `room` before it sends more.
   bool is_full() const;
 
@@ -112,7 +115,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   bool has_source_ ABSL_GUARDED_BY(mutex_) = false;  // the configuration was taken
   bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;   // the engine has it
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time heard_ ABSL_GUARDED_BY(mutex_);  // when the client sent something, or had to wait
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  // The engine ended it with an error: segments that it had found are taken first.
+  bool tells_rest_ ABSL_GUARDED_BY(mutex_) = false;
   bool summary_taken_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time completed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   v1::RecognizeSummary summary_ ABSL_GUARDED_BY(mutex_);

@@ -311,6 +311,44 @@ TEST_F(RecognizeTest, ClientsThatStopInTheMiddleLeaveNothingBehind) {
   EXPECT_TRUE(BackToZero(server_->metrics_port()));
 }
 
+// A gRPC stream; those of the other protocols end in the same way.
+TEST_F(RecognizeTest, AStreamOfWhichNothingIsHeardEnds) {
+  ServerProcess server({"--model-repository", folder_, "--stream-idle-timeout", "200ms"});
+  ASSERT_GT(server.WaitForPort(), 0) << server.log();
+  const auto stub = v1::RecognizeService::NewStub(Connect(server.address()));
+  for (const bool is_configured : {false, true}) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+    const auto stream = stub->Recognize(&context);
+    if (is_configured) {
+      ASSERT_TRUE(stream->Write(Config("frames")));
+    }
+    v1::RecognizeResponse message;
+    EXPECT_FALSE(stream->Read(&message));
+    const grpc::Status status = stream->Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+    EXPECT_THAT(status.error_message(), HasSubstr("stream-idle-timeout"));
+  }
+  EXPECT_TRUE(BackToZero(server.metrics_port()));
+}
+
+TEST_F(RecognizeTest, AStreamForWhichThereIsNoMemoryEndsWithItsTextSoFar) {
+  ServerProcess server({"--model-repository", folder_, "--max-state-bytes", "1048576"});
+  ASSERT_GT(server.WaitForPort(), 0) << server.log();
+  stub_ = v1::RecognizeService::NewStub(Connect(server.address()));
+  std::vector<v1::RecognizeRequest> requests = {Config("frames")};
+  for (int i = 0; i < 20; ++i) {
+    requests.push_back(Saying(std::vector<int>(1000, i % 3)));
+  }
+  const Heard heard = Call(requests);
+  EXPECT_EQ(heard.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(heard.status.error_message(), HasSubstr("frames of the stream's segment"));
+  ASSERT_EQ(heard.segments.size(), 1U);
+  EXPECT_GT(heard.segments[0].num_frames(), 100);
+  EXPECT_THAT(heard.segments[0].hypotheses(0).text(), HasSubstr("a"));
+  EXPECT_TRUE(BackToZero(server.metrics_port()));
+}
+
 // A file of sound that says the labels.
 std::string WriteWav(const std::string& path, const std::vector<int>& labels) {
   const std::string bytes = Tones(labels, 16000);

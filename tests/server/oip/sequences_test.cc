@@ -95,6 +95,15 @@ TEST_F(SequencesTest, OneOfWhichNothingIsHeardIsGivenUp) {
   EXPECT_TRUE(Infer(sequences, {"7", true, true}).ok());
 }
 
+// Its sender may go on with it while the server drains; if not, the server does not wait for it.
+TEST_F(SequencesTest, AnIdleOneDoesNotKeepADrain) {
+  Sequences sequences(*core_, absl::Hours(1));
+  EXPECT_TRUE(Infer(sequences, {"7", true, false}).ok());
+  state_.Enter(serving::Phase::kRefusing);
+  EXPECT_TRUE(state_.WaitUntilAnswered(absl::Minutes(1)));
+  EXPECT_TRUE(absl::IsUnavailable(Infer(sequences, {"7", false, true})));
+}
+
 // Its sender may ask for it again, but a server that stops need not wait for that.
 TEST_F(SequencesTest, OneThatHasFailedHoldsNoCall) {
   Sequences sequences(*core_, absl::Hours(1));

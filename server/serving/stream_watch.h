@@ -1,0 +1,52 @@
+// StreamWatch: ends Recognize calls of which nothing is heard: a stream holds memory of the engine
+// for as long as it is open, and a client that has gone without a word would hold it for ever. All
+// protocols are watched, because each stream is a Recognition, which adds itself to the watch of
+// the process.
+#ifndef BEAMWRIGHT_SERVER_SERVING_STREAM_WATCH_H_
+#define BEAMWRIGHT_SERVER_SERVING_STREAM_WATCH_H_
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace beamwright::serving {
+
+class Recognition;
+
+// Thread-safe.
+class StreamWatch {
+ public:
+  static constexpr absl::Duration kDefaultIdle = absl::Minutes(1);
+
+  // It is the watch of the process while it lives; one at a time. A stream ends when its client has
+  // sent nothing for `idle`; zero: never.
+  explicit StreamWatch(absl::Duration idle);
+  ~StreamWatch();
+  StreamWatch(const StreamWatch&) = delete;
+  StreamWatch& operator=(const StreamWatch&) = delete;
+
+  // To the watch of the process, if there is one.
+  static void Add(std::weak_ptr<Recognition> stream);
+  // Of the watch of the process. Infinite: no stream ends for that.
+  static absl::Duration idle();
+  // Ends those that are idle at `now`. The watch's thread calls it now and then.
+  void Look(absl::Time now);
+
+ private:
+  void AddStream(std::weak_ptr<Recognition> stream);
+  void Run();
+
+  const absl::Duration idle_;
+  absl::Mutex mutex_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::weak_ptr<Recognition>> streams_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // from the first stream on
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_STREAM_WATCH_H_
