@@ -176,9 +176,10 @@ class OptionReader {
       }
     }
     for (const auto& [name, value] : values_) {
+      const std::string& given = name;  // clang's OpenMP captures no structured binding
       const bool is_required =
           std::any_of(RequiredOptions().begin(), RequiredOptions().end(),
-                      [&](const RequiredOption& option) { return option.name == name; });
+                      [&given](const RequiredOption& option) { return option.name == given; });
       if (is_required || IsAmong(kRead, name)) {
         continue;
       }
