@@ -154,7 +154,7 @@ TEST_F(ListenerTest, WhoDoesNotReadIsLetGo) {
   Start();
   RawClient deaf(listener_->port(), 2048);
   deaf.Open();
-  std::vector<int> labels(300);
+  std::vector<int> labels(1200);
   for (size_t i = 0; i < labels.size(); ++i) {
     labels[i] = 1 + static_cast<int>(i * 7 % 20);
   }
