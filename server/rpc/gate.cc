@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "ops/base/status.h"
 
 namespace beamwright::rpc {
@@ -13,6 +14,9 @@ namespace {
 
 // A call takes 20 KB in gRPC, and what it asks for something more.
 constexpr int64_t kCallBytes = 64 << 10;
+
+// After so long without a read by its client an answer is dropped, if others need the memory.
+constexpr absl::Duration kUnread = absl::Seconds(1);
 
 absl::string_view Header(const grpc::ServerContextBase& context, const char* name) {
   const auto& metadata = context.client_metadata();
@@ -25,7 +29,7 @@ absl::string_view Header(const grpc::ServerContextBase& context, const char* nam
 
 absl::StatusOr<access::Identity> Gate::Admit(grpc::CallbackServerContext& context,
                                              const GuardedMethod& method) const {
-  backlog_.Leave(context);
+  Enter(context);
   access::Proof proof;
   proof.priority = Header(context, access::kPriorityHeader);
   if (access_.open()) {
@@ -52,8 +56,18 @@ absl::StatusOr<access::Identity> Gate::IfLoaded(absl::StatusOr<access::Identity>
   return identity;
 }
 
-void Gate::CountArrival(const grpc::ByteBuffer& message) const {
+void Gate::CountArrival(grpc::CallbackServerContext& context,
+                        const grpc::ByteBuffer& message) const {
+  backlog_.CountAsked(context);
   arrived_bytes_ += kCallBytes + 2 * static_cast<int64_t>(message.Length());
+}
+
+absl::Status Gate::Resize(serving::MemoryAccount::Hold& hold, int64_t bytes) const {
+  if (hold.Resize(bytes)) {
+    return absl::OkStatus();
+  }
+  unsent_.CancelOlderThan(absl::Now() - kUnread);
+  return core_.memory().Refusal(bytes);
 }
 
 void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const {
