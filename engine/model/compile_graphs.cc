@@ -9,6 +9,7 @@
 #include "engine/model/self_check.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/decoder/float_ports.h"
 #include "ops/decoder/one_hot.h"
 #include "ops/graph/trace.h"
 
@@ -193,6 +194,7 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
                                                             const v1::EncoderConfig& config,
                                                             const DecodeModel::Parts& model) {
   auto encoder = std::make_unique<EncoderPart>();
+  ops::TakeAndGiveF32(graph);
   BW_RETURN_IF_ERROR(FindEncoderInputs(graph, config, *encoder));
   // Text comes as ids; an encoder that takes them one-hot gets them so.
   const int source = graph.parameters[static_cast<size_t>(encoder->input)];

@@ -55,7 +55,9 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
   std::copy(proto.data().begin(), proto.data().end(),
             reinterpret_cast<char*>(tensor.mutable_bytes()));
   BW_RETURN_IF_ERROR(CheckFinite(field, tensor));
-  return tensor;
+  // Ports of 16-bit floats are f32 (ops/decoder/float_ports.h).
+  const bool is_short = *dtype == ops::DType::kF16 || *dtype == ops::DType::kBF16;
+  return is_short ? Convert(tensor, ops::DType::kF32) : tensor;
 }
 
 absl::Status CheckLength(const DecodeModel& model, int64_t length) {

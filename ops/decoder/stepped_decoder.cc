@@ -10,6 +10,7 @@
 #include "ops/base/status.h"
 #include "ops/compile/item_scales.h"
 #include "ops/decoder/decoder_form.h"
+#include "ops/decoder/float_ports.h"
 #include "ops/decoder/one_hot.h"
 #include "ops/decoder/split_projection.h"
 #include "ops/decoder/step_form.h"
@@ -29,6 +30,7 @@ class DecoderCompiler {
   }
 
   absl::Status Run() {
+    TakeAndGiveF32(decoder_.decoder);
     BW_ASSIGN_OR_RETURN(DecoderForm form, FormDecoder(std::move(decoder_.decoder), ports_));
     decoder_.decoder = std::move(form.graph);
     decoder_.moved_states = std::move(form.moved_states);
@@ -52,7 +54,7 @@ class DecoderCompiler {
     std::vector<ValueId> wanted = decoder_.state_values;
     wanted.insert(wanted.end(), decoder_.invariant_values.begin(), decoder_.invariant_values.end());
     const std::vector<bool> needed = AncestorsOf(graph, wanted);
-    BW_RETURN_IF_ERROR(CheckTokenUse(needed));
+    BW_RETURN_IF_ERROR(CheckTokenUse(wanted, needed));
     BW_ASSIGN_OR_RETURN(decoder_.prologue, Program::Compile(graph, info, Operators(), needed));
     Program* const prologue = &decoder_.prologue;
     Program::DropUnread(graph, {&prologue, 1}, wanted);
@@ -69,18 +71,32 @@ class DecoderCompiler {
   }
 
   // What runs before the loop may look at the tokens' shape (states made to measure), not at them.
-  absl::Status CheckTokenUse(const std::vector<bool>& needed) {
+  // A value of which only shapes are read, such as a looked-up embedding, does no harm.
+  absl::Status CheckTokenUse(absl::Span<const ValueId> wanted, const std::vector<bool>& needed) {
     const Graph& graph = decoder_.decoder;
     decoder_.token_node = token_node_;
     decoder_.prologue_measures_tokens = needed[static_cast<size_t>(token_node_)];
+    // By node: the first one on the way from the tokens to it; -1: it does not follow from them.
+    std::vector<int> reader(graph.nodes.size(), -1);
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      const Node& node = graph.nodes[i];
-      const bool reads = std::find(node.inputs.begin(), node.inputs.end(),
-                                   ValueId{token_node_, 0}) != node.inputs.end();
-      if (needed[i] && reads && node.op != "ShapeOf") {
+      for (const ValueId input : graph.nodes[i].inputs) {
+        if (reader[i] >= 0 || !needed[i] || !input.present() || graph.nodes[i].op == "ShapeOf") {
+          continue;
+        }
+        reader[i] = input.node == token_node_ ? static_cast<int>(i)
+                                              : reader[static_cast<size_t>(input.node)];
+      }
+    }
+    for (const ValueId value : wanted) {
+      if (!value.present()) {
+        continue;
+      }
+      const int first =
+          value.node == token_node_ ? value.node : reader[static_cast<size_t>(value.node)];
+      if (first >= 0) {
         return absl::UnimplementedError(
             absl::StrCat("the decoder's states or memory depend on its token input '",
-                         PortName(graph, token_node_), "' by ", Describe(node)));
+                         PortName(graph, token_node_), "' by ", Describe(graph.node(first))));
       }
     }
     return absl::OkStatus();

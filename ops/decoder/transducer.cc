@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ops/base/status.h"
+#include "ops/decoder/float_ports.h"
 #include "ops/decoder/transducer_graphs.h"
 #include "ops/graph/rewrite.h"
 
@@ -51,6 +52,10 @@ absl::Status FindColumns(Transducer& transducer) {
 absl::Status CompileTransducer(Graph predictor, std::optional<Graph> joiner,
                                const TransducerPorts& ports, const TransducerOptions& options,
                                Transducer& transducer) {
+  TakeAndGiveF32(predictor);
+  if (joiner.has_value()) {
+    TakeAndGiveF32(*joiner);
+  }
   BW_ASSIGN_OR_RETURN(const JoinedTransducer joined,
                       JoinTransducer(std::move(predictor), std::move(joiner), ports, options));
   BW_ASSIGN_OR_RETURN(TransducerParts parts, CutTransducer(joined));

@@ -237,6 +237,7 @@ class Inference {
         budget_.Release(before);
         continue;
       }
+      BW_RETURN_IF_ERROR(SettleRules(node, inputs, *loop));
       node.loop = std::move(loop);
       BW_RETURN_IF_ERROR(InferLoopOutputs(node, *body, inputs, node.outputs));
       info_.bodies[static_cast<size_t>(index)] = {std::move(body)};

@@ -257,6 +257,34 @@ absl::Status PrepareBody(const Node& node, absl::Span<const InputInfo> inputs,
   return absl::OkStatus();
 }
 
+absl::Status SettleRules(const Node& node, absl::Span<const InputInfo> inputs, Loop& loop) {
+  for (LoopInput& rule : loop.inputs) {
+    if (rule.kind != LoopInput::Kind::kSliced) {
+      continue;
+    }
+    BW_ASSIGN_OR_RETURN(const PartialShape shape, SeenShape(node, rule, inputs));
+    if (shape.has_rank()) {
+      BW_ASSIGN_OR_RETURN(rule.axis, NormalizeAxis(rule.axis, shape.rank()));
+    }
+  }
+  for (LoopOutput& rule : loop.outputs) {
+    const PartialShape& part = ResultInfo(loop.body, rule.body_result).shape;
+    if (rule.kind == LoopOutput::Kind::kLastValue || !part.has_rank()) {
+      continue;
+    }
+    const bool stacked = rule.kind == LoopOutput::Kind::kStacked || part.rank() == 0;
+    absl::StatusOr<int> axis = NormalizeAxis(rule.axis, part.rank() + (stacked ? 1 : 0));
+    if (!axis.ok()) {
+      return Annotate(axis.status(), absl::StrCat("output ", rule.output));
+    }
+    rule.axis = *axis;
+    if (!stacked && rule.part_size == 1 && part.dim(*axis) > 1) {
+      rule.part_size = part.dim(*axis);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,
                               absl::Span<const InputInfo> inputs, std::vector<ValueInfo>& outputs) {
   const Loop& loop = *node.loop;

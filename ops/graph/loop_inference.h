@@ -27,6 +27,11 @@ bool WidenStates(const Loop& loop, const Graph& body, StateShapes& states);
 absl::Status PrepareBody(const Node& node, absl::Span<const InputInfo> inputs,
                          const StateShapes& states, Graph& body, std::vector<Tensor>& constants);
 
+// After the loop's body was inferred, in `loop`, a copy of the node's: counts the axes of slices
+// and joined outputs from the front where ranks are known, and gives a joined output whose rule has
+// the default part of 1 the extent that its parts have, since parts are concatenated as they are.
+absl::Status SettleRules(const Node& node, absl::Span<const InputInfo> inputs, Loop& loop);
+
 // After the loop's body was inferred: checks back edges (same type, compatible shape), trip count,
 // conditions and lengths, and sets the outputs.
 absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,

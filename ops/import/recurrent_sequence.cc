@@ -54,6 +54,10 @@ class SequenceLowering {
         add_(graph, name) {
     if (sequence.quantisation.has_value()) {
       is_per_column_ = graph.info(sequence.quantisation->w_scale).shape.rank() == 2;
+      zero_type_ = DType::kF32;
+    } else {
+      const DType of_x = graph.info(sequence.x).dtype;
+      zero_type_ = of_x != DType::kUndefined ? of_x : graph.info(sequence.r).dtype;
     }
   }
 
@@ -87,8 +91,15 @@ class SequenceLowering {
     }
     const ValueId batch = add_.Add(
         "Gather", {add_.Add("ShapeOf", {sequence_.x}), add_.Ints({axes_.batch}), add_.Int(0)});
-    return add_.Add("Broadcast", {add_.Constant(Tensor::Scalar(0.0f)),
-                                  add_.Concat({batch, add_.Ints({hidden_})}, 0)});
+    return add_.Add("Broadcast", {Zero(), add_.Concat({batch, add_.Ints({hidden_})}, 0)});
+  }
+
+  // A zero of the type that x has; so does R, whose type is known even if that of x is not yet.
+  ValueId Zero() {
+    if (zero_type_ != DType::kUndefined) {
+      return add_.Constant(Tensor::Zeros(zero_type_, {}));
+    }
+    return add_.Add("ConvertLike", {add_.Constant(Tensor::Scalar(0.0f)), sequence_.x});
   }
 
   // Blocks of hidden_ rows each (elements, of a vector) in the order given.
@@ -356,7 +367,8 @@ class SequenceLowering {
 
   const RecurrentSequence& sequence_;
   int64_t hidden_;
-  bool is_per_column_ = false;  // whether a quantised one has a scale for each column
+  bool is_per_column_ = false;           // whether a quantised one has a scale for each column
+  DType zero_type_ = DType::kUndefined;  // of states that begin at zero
   Axes axes_;
   const std::string& name_;
   NodeAppender add_;

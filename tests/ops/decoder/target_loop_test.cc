@@ -201,6 +201,15 @@ absl::Status JoinChanged(const std::function<void(Loop&)>& change) {
   return Join(built, 1).status();
 }
 
+// OpenVINO's loops may count axes from the end.
+TEST(TargetLoopTest, ALoopThatCountsItsAxesFromTheEndIsTaken) {
+  const absl::Status status = JoinChanged([](Loop& loop) {
+    loop.inputs[0].axis = -2;
+    loop.outputs[0].axis = -2;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(TargetLoopTest, ALoopThatDoesNotTakeTheTargetStepByStepForwardsIsRefused) {
   ASSERT_TRUE(JoinChanged([](Loop&) {}).ok());
   const std::vector<std::function<void(LoopInput&)>> changes = {

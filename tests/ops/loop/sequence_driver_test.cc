@@ -228,6 +228,16 @@ TEST(SequenceDriver, NoSlicedInputRunsOnce) {
   EXPECT_THAT(Values((*outputs)[0]), ElementsAre(2));
 }
 
+// Parts are concatenated as they are: a rule that leaves their extent at 1 says nothing of it.
+TEST(SequenceDriver, PartsOfADefaultRuleMayBeLonger) {
+  Loop loop = PassThrough(Sliced(0, 0, 0), Joined(0, 0, 1));
+  loop.body.node(loop.body.parameters[0]).outputs[0].shape = PartialShape({1, 3});
+  const auto outputs = RunLoop(loop, {Iota({2, 3})}, 1);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ((*outputs)[0].shape(), (Shape{1, 6}));
+  EXPECT_THAT(Values((*outputs)[0]), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
 // A loop that slices nothing may be told how often to run, by a constant.
 TEST(SequenceDriver, ConstantTripCount) {
   const auto run = [](int64_t trips) {
