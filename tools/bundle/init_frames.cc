@@ -20,22 +20,9 @@ namespace beamwright::tools {
 namespace {
 
 using ops::Graph;
-using ops::PartialShape;
 
 // Tokens that a frame may yield where a model's own toolkit allows about as many.
 constexpr int kUsualMaxSymbols = 10;
-
-// One input of floats, others that tell lengths, and scores of three axes.
-bool LooksLikeCtc(const Graph& graph) {
-  const ops::Ports floats = ops::Where(
-      ops::InputPorts(graph), [](const ops::Port& port) { return IsFloat(port.info.dtype); });
-  const ops::Ports scores = ops::Where(ops::OutputPorts(graph), [](const ops::Port& port) {
-    const PartialShape& shape = port.info.shape;
-    return IsFloat(port.info.dtype) && shape.has_rank() && shape.rank() == 3 &&
-           shape.dim(2) != PartialShape::kDynamic;
-  });
-  return ops::ReadsNoTokens(graph) && floats.size() == 1 && !scores.empty();
-}
 
 std::optional<Graph> Peek(const std::string& path) {
   Files files;
@@ -283,7 +270,7 @@ bool SearchesByFrames(const InitOptions& options) {
   if (!last.has_value()) {
     return false;
   }
-  return options.encoder.empty() ? LooksLikeCtc(*last) || ops::IsPredictorAndJoiner(*last)
+  return options.encoder.empty() ? ops::LooksLikeCtc(*last) || ops::IsPredictorAndJoiner(*last)
                                  : ops::IsJoiner(*last) || ops::IsPredictorAndJoiner(*last);
 }
 

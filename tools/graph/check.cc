@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/compile/program.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/graph/faults.h"
 #include "ops/import/onnx.h"
@@ -15,6 +16,7 @@
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
+#include "tools/graph/frame_roles.h"
 #include "tools/graph/frozen_reshape.h"
 #include "tools/graph/inspected_step.h"
 #include "tools/graph/ports.h"
@@ -36,6 +38,10 @@ StepFinding FindingOf(const SteppedDecoder& decoder) {
     }
   }
   const RowPlan& plan = body.plan();
+  const std::vector<bool> needed = AncestorsOf(decoder.decoder, decoder.invariant_values);
+  finding.reads_memory =
+      std::any_of(decoder.input_nodes.begin(), decoder.input_nodes.end(),
+                  [&needed](int node) { return needed[static_cast<size_t>(node)]; });
   finding.row_by_row = plan.separable ? "" : plan.reason;
   finding.perhaps = plan.separable ? "" : FrozenReshape(decoder.decoder);
   finding.instructions = static_cast<int>(plan.per_request.size());
@@ -58,6 +64,29 @@ absl::Status CheckDecoder(Graph file, const Graph& inferred, GraphFindings& find
     findings.step = FindingOf(*step.decoder);
   }
   return absl::OkStatus();
+}
+
+// What the graph is of a model that searches by frames.
+std::string FramesFinding(const Graph& graph) {
+  if (IsPredictorAndJoiner(graph)) {
+    return "predictor and joiner of a transducer in one graph: `init ENCODER THIS` serves it";
+  }
+  if (IsJoiner(graph)) {
+    return "joiner of a transducer: `init ENCODER PREDICTOR THIS` serves it";
+  }
+  std::vector<std::string> reasons;
+  if (LooksLikeCtc(graph)) {
+    const absl::StatusOr<CtcRoles> roles = GuessCtcRoles(graph, {}, reasons);
+    return absl::StrCat("encoder, or CTC model: ",
+                        roles.ok() ? absl::StrCat("'", roles->output, "' has ", roles->columns,
+                                                  " columns for each frame; ")
+                                   : "",
+                        "`init THIS --tokens FILE` serves it as CTC");
+  }
+  if (LooksLikePredictor(graph)) {
+    return "predictor of a transducer without states: `init ENCODER THIS JOINER` serves it";
+  }
+  return "";
 }
 
 // Compiles the graph; if it can be an encoder, that is what is looked at.
@@ -110,8 +139,14 @@ void AppendStep(const StepFinding& step, const std::string& margin, std::string&
     }
     return;
   }
-  absl::StrAppend(&text, "the rows of all requests together\n", margin, "  ", step.instructions,
-                  " instructions a step");
+  absl::StrAppend(&text, "the rows of all requests together\n");
+  if (!step.reads_memory) {
+    absl::StrAppend(
+        &text, margin,
+        "  it reads nothing but tokens and states: with states that begin at zero it is "
+        "a language model\n");
+  }
+  absl::StrAppend(&text, margin, "  ", step.instructions, " instructions a step");
   if (!step.once_per_request.empty()) {
     absl::StrAppend(&text, "; before, once per request: ", Names(step.once_per_request));
   }
@@ -145,8 +180,11 @@ GraphFindings CheckGraph(Graph graph) {
     return findings;
   }
   const absl::Status step = CheckDecoder(std::move(file), graph, findings);
+  findings.frames = findings.step.has_value() ? "" : FramesFinding(graph);
   findings.status = CheckEncoder(std::move(graph), findings);
-  if (findings.encoder.has_value()) {
+  if (!findings.frames.empty()) {
+    findings.no_step.clear();  // it is no decoder
+  } else if (findings.encoder.has_value()) {
     findings.no_step = step.ok() ? findings.no_step : std::string(step.message());
   } else if (findings.status.ok()) {
     findings.status = step;  // it can only be a decoder, and is refused as such
@@ -179,6 +217,9 @@ std::string CheckText(const GraphFindings& findings, int indent) {
   }
   if (!findings.no_step.empty()) {
     absl::StrAppend(&text, margin, "no search steps it: ", Printable(findings.no_step), "\n");
+  }
+  if (!findings.frames.empty()) {
+    absl::StrAppend(&text, margin, Printable(findings.frames), "\n");
   }
   if (findings.encoder.has_value()) {
     AppendEncoder(*findings.encoder, margin, text);

@@ -25,6 +25,7 @@ struct StepFinding {
   std::string perhaps;
   // Of the instructions those that run request by request, where rows run together.
   std::vector<std::string> per_request;
+  bool reads_memory = false;  // false: a decoder without an encoder, such as a language model
 };
 
 struct GraphFindings {
@@ -33,6 +34,8 @@ struct GraphFindings {
   std::vector<std::string> warnings;     // Graph::warnings
   std::optional<StepFinding> step;       // none if the graph is not a decoder
   std::string no_step;                   // then why not
+  // What the graph is for a search by frames, and what serves it; empty: nothing that is known.
+  std::string frames;
   // Of what may be an encoder: whether sources of several requests run through it together.
   std::optional<RowProof> encoder;
 

@@ -296,6 +296,21 @@ bool IsJoiner(const Graph& graph) {
   return inputs.size() == 2 && IsFloatPort(inputs[0]) && IsFloatPort(inputs[1]);
 }
 
+bool LooksLikeCtc(const Graph& graph) {
+  const Ports scores = Where(OutputPorts(graph), [](const Port& port) {
+    return IsFloatPort(port) && HasRank(port, 3) && LastExtent(port) != PartialShape::kDynamic;
+  });
+  return ReadsNoTokens(graph) && Where(InputPorts(graph), IsFloatPort).size() == 1 &&
+         !scores.empty();
+}
+
+bool LooksLikePredictor(const Graph& graph) {
+  const Ports inputs = InputPorts(graph);
+  const Ports outputs = OutputPorts(graph);
+  return inputs.size() == 1 && IsTokenPort(graph, inputs[0]) && HasRank(inputs[0], 2) &&
+         LastExtent(inputs[0]) > 0 && outputs.size() == 1 && IsFloatPort(outputs[0]);
+}
+
 bool IsPredictorAndJoiner(const Graph& graph) {
   const Ports scores = Where(OutputPorts(graph), [](const Port& port) {
     return IsFloatPort(port) && HasRank(port, 4) && LastExtent(port) != PartialShape::kDynamic;

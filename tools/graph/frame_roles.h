@@ -50,6 +50,12 @@ bool IsJoiner(const Graph& graph);
 // Whether it is a predictor and a joiner in one: it reads tokens, and gives scores for every pair
 // of a frame and a token, [rows, frames, tokens, columns].
 bool IsPredictorAndJoiner(const Graph& graph);
+// Whether it can be a CTC model: one input of floats, others that are lengths, and scores of three
+// axes.
+bool LooksLikeCtc(const Graph& graph);
+// Whether it can be a predictor without states: it reads the last tokens, of each row a fixed
+// number, and gives one output of floats.
+bool LooksLikePredictor(const Graph& graph);
 // Whether it reads no tokens: every integer input tells a length.
 bool ReadsNoTokens(const Graph& graph);
 
