@@ -22,7 +22,8 @@ absl::StatusOr<ops::Graph> LoadGraph(BundleFiles& files, const std::string& path
 }
 
 absl::StatusOr<std::shared_ptr<const TextCodec>> LoadCodec(BundleFiles& files,
-                                                           const v1::TextConfig& config) {
+                                                           const v1::TextConfig& config,
+                                                           Vocabulary::Lines lines) {
   std::string vocabulary;
   if (!config.vocabulary().empty()) {
     absl::StatusOr<std::string> content = files.Read(config.vocabulary());
@@ -31,7 +32,8 @@ absl::StatusOr<std::shared_ptr<const TextCodec>> LoadCodec(BundleFiles& files,
     }
     vocabulary = *std::move(content);
   }
-  BW_ASSIGN_OR_RETURN(std::unique_ptr<TextCodec> codec, TextCodec::Create(config, vocabulary));
+  BW_ASSIGN_OR_RETURN(std::unique_ptr<TextCodec> codec,
+                      TextCodec::Create(config, vocabulary, lines));
   return std::shared_ptr<const TextCodec>(std::move(codec));
 }
 
@@ -143,12 +145,16 @@ absl::Status LoadOwnGraphs(BundleFiles& files, Bundle& bundle) {
 absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
   const v1::ModelConfig& config = bundle.config;
   BW_RETURN_IF_ERROR(LoadOwnGraphs(files, bundle));
-  absl::StatusOr<std::shared_ptr<const TextCodec>> source = LoadCodec(files, config.source());
+  absl::StatusOr<std::shared_ptr<const TextCodec>> source =
+      LoadCodec(files, config.source(), Vocabulary::Lines::kDistinct);
   if (!source.ok()) {
     return AtField(source.status(), "source");
   }
   bundle.source = *std::move(source);
-  absl::StatusOr<std::shared_ptr<const TextCodec>> target = LoadCodec(files, config.target());
+  absl::StatusOr<std::shared_ptr<const TextCodec>> target =
+      LoadCodec(files, config.target(),
+                config.has_ctc() || config.has_transducer() ? Vocabulary::Lines::kColumns
+                                                            : Vocabulary::Lines::kDistinct);
   if (!target.ok()) {
     return AtField(target.status(), "target");
   }

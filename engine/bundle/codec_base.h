@@ -35,7 +35,8 @@ class CodecBase : public TextCodec {
 
 // All text forms but TEXT_FORM_SENTENCEPIECE.
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateTableCodec(const v1::TextConfig& config,
-                                                            const std::string& vocabulary);
+                                                            const std::string& vocabulary,
+                                                            Vocabulary::Lines lines);
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateSentencePieceCodec(const v1::TextConfig& config,
                                                                     const std::string& model);
 

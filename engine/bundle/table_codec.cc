@@ -1,9 +1,11 @@
 // The text forms that look tokens up in a table: characters, white space, pieces, and plain ids.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -20,16 +22,30 @@ namespace {
 constexpr char kWhiteSpace[] = " \t\n\v\f\r";
 constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // U+2581
 
+// Whether text begins with a character of a script that has no spaces between words: Han, Kana,
+// Bopomofo, Thai, Lao, Khmer, Myanmar, and the punctuation and full-width forms used with them.
+bool BeginsUnspaced(absl::string_view text) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0x0E00, 0x0EFF}, {0x1000, 0x109F}, {0x1780, 0x17FF},   {0x2E80, 0x312F},
+      {0x31A0, 0x31BF}, {0x31F0, 0x31FF}, {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},
+      {0xF900, 0xFAFF}, {0xFF00, 0xFFEF}, {0x1B000, 0x1B16F}, {0x20000, 0x323AF}};
+  char32_t c = 0;
+  return Utf8Length(text, &c) > 0 &&
+         std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [c](const auto& range) { return c >= range.first && c <= range.second; });
+}
+
 class TableCodec : public CodecBase {
  public:
   static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
-                                                           const std::string& content) {
+                                                           const std::string& content,
+                                                           Vocabulary::Lines lines) {
     auto codec = absl::WrapUnique(new TableCodec);
     codec->form_ = config.form();
     codec->lowercase_ = config.lowercase();
     codec->size_ = config.size();
     if (!config.vocabulary().empty()) {
-      auto vocabulary = Vocabulary::Parse(content);
+      auto vocabulary = Vocabulary::Parse(content, lines);
       if (!vocabulary.ok()) {
         return Annotate(vocabulary.status(),
                         absl::StrCat("vocabulary: '", config.vocabulary(), "'"));
@@ -56,20 +72,17 @@ class TableCodec : public CodecBase {
     }
     const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
     const std::string marked = form_ == v1::TEXT_FORM_PIECES ? MarkWords(lowered) : lowered;
-    const absl::string_view unit = form_ == v1::TEXT_FORM_CHARACTERS ? "character"
-                                   : form_ == v1::TEXT_FORM_PIECES   ? "piece"
-                                                                     : "word";
-    BW_ASSIGN_OR_RETURN(const std::vector<absl::string_view> pieces, Split(marked));
-    EncodedText encoded = Begin();
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      const int32_t id = vocabulary_->Find(pieces[i]);
-      if (id >= 0 && !IsSpecial(id)) {
-        encoded.ids.push_back(id);
-      } else {
-        BW_RETURN_IF_ERROR(AppendUnknown(pieces[i], unit, i, encoded));
-      }
+    const absl::StatusOr<std::vector<absl::string_view>> pieces = Split(marked);
+    if (pieces.ok() && std::all_of(pieces->begin(), pieces->end(), [this](absl::string_view piece) {
+          return FindSpoken(piece) >= 0;
+        })) {
+      return Joined(*pieces);
     }
-    return End(std::move(encoded));
+    if (std::optional<EncodedText> cut = CutOtherwise(lowered); cut.has_value()) {
+      return *std::move(cut);
+    }
+    BW_RETURN_IF_ERROR(pieces.status());
+    return Joined(*pieces);
   }
 
   std::string Decode(absl::Span<const int32_t> ids) const override {
@@ -123,8 +136,12 @@ class TableCodec : public CodecBase {
 
   // Tokens that no text could ever be read as, or that would not survive being written.
   absl::Status CheckTokens(const v1::TextConfig& config) {
-    for (int32_t id = 0; form_ == v1::TEXT_FORM_PIECES && id < size_; ++id) {
-      longest_piece_ = std::max(longest_piece_, vocabulary_->token(id).size());
+    for (int32_t id = 0; vocabulary_.has_value() && id < size_; ++id) {
+      const absl::string_view token = vocabulary_->token(id);
+      longest_token_ = std::max(longest_token_, token.size());
+      if (absl::StartsWith(token, kWordBegin)) {
+        marks_unspaced_ |= BeginsUnspaced(token.substr(kWordBegin.size()));
+      }
     }
     if (form_ != v1::TEXT_FORM_WHITESPACE && form_ != v1::TEXT_FORM_PIECES) {
       return absl::OkStatus();
@@ -135,8 +152,98 @@ class TableCodec : public CodecBase {
         return Invalid("vocabulary: '", config.vocabulary(), "': line ", id + 1, ": '", token,
                        "' contains white space, which separates tokens");
       }
+      if (token.empty() && form_ == v1::TEXT_FORM_WHITESPACE) {
+        return Invalid("vocabulary: '", config.vocabulary(), "': line ", id + 1,
+                       " is empty; TEXT_FORM_WHITESPACE has a space between tokens, which would "
+                       "stand alone there");
+      }
     }
     return absl::OkStatus();
+  }
+
+  // The id of a token that text may spell; -1: there is none, or it is special.
+  int32_t FindSpoken(absl::string_view piece) const {
+    const int32_t id = vocabulary_->Find(piece);
+    return id >= 0 && !IsSpecial(id) ? id : -1;
+  }
+
+  // Pieces as ids; for what the vocabulary lacks the unknown token, or an error.
+  absl::StatusOr<EncodedText> Joined(const std::vector<absl::string_view>& pieces) const {
+    const absl::string_view unit = form_ == v1::TEXT_FORM_CHARACTERS ? "character"
+                                   : form_ == v1::TEXT_FORM_PIECES   ? "piece"
+                                                                     : "word";
+    EncodedText encoded = Begin();
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const int32_t id = FindSpoken(pieces[i]);
+      if (id >= 0) {
+        encoded.ids.push_back(id);
+      } else if (unknown_id_ >= 0 && pieces[i] == vocabulary_->token(unknown_id_)) {
+        AppendSpelledUnknown(encoded);
+      } else {
+        BW_RETURN_IF_ERROR(AppendUnknown(pieces[i], unit, i, encoded));
+      }
+    }
+    return End(std::move(encoded));
+  }
+
+  void AppendSpelledUnknown(EncodedText& encoded) const {
+    encoded.unknown_positions.push_back(static_cast<int32_t>(encoded.ids.size()));
+    encoded.ids.push_back(unknown_id_);
+  }
+
+  // Text that the usual way finds no tokens for, but that tokens make up: as answers of a model
+  // whose tokens are not cut that way are written.
+  std::optional<EncodedText> CutOtherwise(const std::string& text) const {
+    if (form_ == v1::TEXT_FORM_CHARACTERS) {
+      return Cut(text);
+    }
+    if (form_ != v1::TEXT_FORM_PIECES) {
+      return std::nullopt;
+    }
+    // Decode writes a space for each mark, and leaves out one at the start.
+    const std::string marked = absl::StrReplaceAll(text, {{" ", kWordBegin}});
+    std::optional<EncodedText> cut = Cut(absl::StrCat(kWordBegin, marked));
+    return cut.has_value() ? std::move(cut) : Cut(marked);
+  }
+
+  // The fewest tokens that make up `text`, of as many the longer ones first; nothing if none do, or
+  // if it would take too long to find out.
+  std::optional<EncodedText> Cut(absl::string_view text) const {
+    constexpr size_t kMostLookUps = size_t{1} << 22;
+    if (text.size() > kMostLookUps / std::max<size_t>(longest_token_, 1)) {
+      return std::nullopt;
+    }
+    // By byte: how many tokens make up what begins there (-1: none do), and the length of the
+    // first.
+    std::vector<int32_t> count(text.size() + 1, -1);
+    std::vector<size_t> length(text.size(), 0);
+    count[text.size()] = 0;
+    for (size_t at = text.size(); at-- > 0;) {
+      for (size_t size = 1; size <= std::min(longest_token_, text.size() - at); ++size) {
+        const int32_t rest = count[at + size];
+        if (rest < 0 || (count[at] >= 0 && rest + 1 > count[at])) {
+          continue;
+        }
+        const int32_t id = vocabulary_->Find(text.substr(at, size));
+        if (id >= 0 && !IsSilent(id)) {
+          count[at] = rest + 1;
+          length[at] = size;
+        }
+      }
+    }
+    if (count[0] < 1) {
+      return std::nullopt;
+    }
+    EncodedText encoded = Begin();
+    for (size_t at = 0; at < text.size(); at += length[at]) {
+      const int32_t id = vocabulary_->Find(text.substr(at, length[at]));
+      if (id == unknown_id_) {
+        AppendSpelledUnknown(encoded);
+      } else {
+        encoded.ids.push_back(id);
+      }
+    }
+    return End(std::move(encoded));
   }
 
   absl::StatusOr<std::vector<absl::string_view>> Split(absl::string_view text) const {
@@ -155,14 +262,23 @@ class TableCodec : public CodecBase {
     return pieces;
   }
 
-  // The mark in the place of each gap between words, and before the first.
-  static std::string MarkWords(absl::string_view text) {
+  // The mark in the place of each gap between words, and before the first. Words of scripts without
+  // spaces bear none where no piece of the vocabulary has it before a character of theirs: beside
+  // the pieces of another language such vocabularies have characters, which follow each other.
+  std::string MarkWords(absl::string_view text) const {
     std::string marked;
     for (const absl::string_view word :
          absl::StrSplit(text, absl::ByAnyChar(kWhiteSpace), absl::SkipEmpty())) {
-      absl::StrAppend(&marked, kWordBegin, word);
+      const bool bare = !marks_unspaced_ && BeginsUnspaced(word) && HasCharacter(word);
+      absl::StrAppend(&marked, bare ? "" : kWordBegin, word);
     }
     return marked;
+  }
+
+  // Whether the first character of `word` is a token.
+  bool HasCharacter(absl::string_view word) const {
+    const int size = Utf8Length(word);
+    return size > 0 && FindSpoken(word.substr(0, static_cast<size_t>(size))) >= 0;
   }
 
   // The longest piece first, from the left; where there is none, a character. The model that cut
@@ -180,11 +296,11 @@ class TableCodec : public CodecBase {
       size_t taken = 1;
       for (size_t count = 1, size = 0; at + count <= characters.size(); ++count) {
         size += characters[at + count - 1].size();
-        if (size > longest_piece_) {
+        if (size > longest_token_) {
           break;
         }
         const absl::string_view longer(characters[at].data(), size);
-        if (const int32_t id = vocabulary_->Find(longer); id >= 0 && !IsSpecial(id)) {
+        if (FindSpoken(longer) >= 0) {
           piece = longer;
           taken = count;
         }
@@ -198,15 +314,17 @@ class TableCodec : public CodecBase {
   v1::TextForm form_ = v1::TEXT_FORM_IDS;
   bool lowercase_ = false;
   int size_ = 0;
-  size_t longest_piece_ = 0;  // in bytes, of TEXT_FORM_PIECES
+  size_t longest_token_ = 0;     // in bytes
+  bool marks_unspaced_ = false;  // whether a piece has the mark before such a character
   std::optional<Vocabulary> vocabulary_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateTableCodec(const v1::TextConfig& config,
-                                                            const std::string& vocabulary) {
-  return TableCodec::Create(config, vocabulary);
+                                                            const std::string& vocabulary,
+                                                            Vocabulary::Lines lines) {
+  return TableCodec::Create(config, vocabulary, lines);
 }
 
 }  // namespace beamwright::bundle

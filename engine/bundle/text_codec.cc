@@ -13,7 +13,8 @@
 namespace beamwright::bundle {
 
 absl::StatusOr<std::unique_ptr<TextCodec>> TextCodec::Create(const v1::TextConfig& config,
-                                                             const std::string& vocabulary) {
+                                                             const std::string& vocabulary,
+                                                             Vocabulary::Lines lines) {
   if (config.size() < 0) {
     return Invalid("size: ", config.size(), " is negative");
   }
@@ -30,14 +31,14 @@ absl::StatusOr<std::unique_ptr<TextCodec>> TextCodec::Create(const v1::TextConfi
   if (config.form() == v1::TEXT_FORM_SENTENCEPIECE) {
     return CreateSentencePieceCodec(config, vocabulary);
   }
-  return CreateTableCodec(config, vocabulary);
+  return CreateTableCodec(config, vocabulary, lines);
 }
 
 absl::StatusOr<std::vector<int32_t>> TextCodec::EncodePart(absl::string_view text) const {
   BW_ASSIGN_OR_RETURN(EncodedText encoded, Encode(text));
-  if (!encoded.unknown_positions.empty()) {
+  if (encoded.first_missing >= 0) {
     const int offset = begin_id_ >= 0 ? 1 : 0;
-    return status::InvalidField("text", "token ", encoded.unknown_positions[0] - offset, " of '",
+    return status::InvalidField("text", "token ", encoded.first_missing - offset, " of '",
                                 absl::Utf8SafeCEscape(text), "' is not in the vocabulary");
   }
   std::vector<int32_t>& ids = encoded.ids;  // no text can spell begin or end
@@ -116,7 +117,9 @@ absl::Status CodecBase::AppendUnknown(absl::string_view piece, absl::string_view
                                 absl::Utf8SafeCEscape(piece.substr(0, kShown)), "'", code,
                                 ", is not in the model's vocabulary, which has no unknown token");
   }
-  text.unknown_positions.push_back(static_cast<int32_t>(text.ids.size()));
+  const auto at = static_cast<int32_t>(text.ids.size());
+  text.first_missing = text.first_missing < 0 ? at : text.first_missing;
+  text.unknown_positions.push_back(at);
   text.ids.push_back(unknown_id_);
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
+#include "ops/base/vocabulary.h"
 
 namespace beamwright::bundle {
 
@@ -19,6 +20,9 @@ struct EncodedText {
   std::vector<int32_t> ids;
   // Positions in `ids` that hold the unknown token.
   std::vector<int32_t> unknown_positions;
+  // The first of them that stands for text which the vocabulary lacks; -1: all of them were spelled
+  // as the unknown token is written.
+  int32_t first_missing = -1;
 };
 
 // Thread-safe after Create.
@@ -26,14 +30,17 @@ class TextCodec {
  public:
   // `vocabulary`: content of config.vocabulary (empty where the form needs none). InvalidArgument
   // naming the line or field: empty or duplicate tokens, special tokens that the vocabulary lacks,
-  // a form without its vocabulary.
-  static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
-                                                           const std::string& vocabulary);
+  // a form without its vocabulary. With `lines` kColumns, which models that search by frames have,
+  // tokens may be empty and share a text.
+  static absl::StatusOr<std::unique_ptr<TextCodec>> Create(
+      const v1::TextConfig& config, const std::string& vocabulary,
+      Vocabulary::Lines lines = Vocabulary::Lines::kDistinct);
   virtual ~TextCodec() = default;
 
-  // InvalidArgument: empty text, text in a form without text, a piece that the vocabulary lacks
-  // where there is no unknown token (naming the piece and its position). Begin and end tokens are
-  // added if configured.
+  // Whatever Decode writes of known tokens that are not special is read as tokens, if not as the
+  // same ones. InvalidArgument: empty text, text in a form without text, a piece that the
+  // vocabulary lacks where there is no unknown token (naming the piece and its position). Begin and
+  // end tokens are added if configured.
   virtual absl::StatusOr<EncodedText> Encode(absl::string_view text) const = 0;
   // The same without begin and end tokens, and where every piece must be in the vocabulary: text
   // that stands for part of a sequence.

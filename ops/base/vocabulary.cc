@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kMaxTokens = size_t{1} << 24;
 
-absl::Status CheckLine(absl::string_view line) {
-  if (line.empty()) {
+absl::Status CheckLine(absl::string_view line, Vocabulary::Lines lines) {
+  if (line.empty() && lines == Vocabulary::Lines::kDistinct) {
     return Invalid("is empty; every line is a token");
   }
   if (absl::EndsWith(line, "\r")) {
@@ -22,7 +22,7 @@ absl::Status CheckLine(absl::string_view line) {
 
 }  // namespace
 
-absl::StatusOr<Vocabulary> Vocabulary::Parse(absl::string_view content) {
+absl::StatusOr<Vocabulary> Vocabulary::Parse(absl::string_view content, Lines lines) {
   if (content.empty()) {
     return Invalid("the file is empty; it holds one token a line");
   }
@@ -38,21 +38,26 @@ absl::StatusOr<Vocabulary> Vocabulary::Parse(absl::string_view content) {
     if (number > kMaxTokens) {
       return Invalid("more than ", kMaxTokens, " lines");
     }
-    const absl::Status status = CheckLine(line);
+    const absl::Status status = CheckLine(line, lines);
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("line ", number));
     }
-    const auto [found, fresh] = result.ids_.emplace(line, static_cast<int32_t>(number - 1));
-    if (!fresh) {
+    const auto id = static_cast<int32_t>(number - 1);
+    const auto [found, fresh] = result.ids_.emplace(line, id);
+    if (!fresh && lines == Lines::kDistinct) {
       return Invalid("line ", number, ": '", line, "' stands in line ", found->second + 1,
                      " already");
     }
+    found->second = id;
     result.tokens_.emplace_back(line);
   }
   return result;
 }
 
 int32_t Vocabulary::Find(absl::string_view token) const {
+  if (token.empty()) {
+    return -1;  // no text spells a column without one
+  }
   const auto found = ids_.find(token);
   return found == ids_.end() ? -1 : found->second;
 }

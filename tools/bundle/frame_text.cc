@@ -1,6 +1,7 @@
 #include "tools/bundle/frame_text.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -21,6 +22,9 @@ constexpr absl::string_view kUsualBlanks[] = {"<blk>",   "<blank>",  "<BLANK>", 
                                               "<eps>",   "<epsilon>"};
 constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // "▁", with which pieces begin a word
 constexpr char kInventedBlank[] = "<blank>";
+// Names of the token that is written as a space.
+constexpr absl::string_view kUsualSpaces[] = {"<space>", "<SPACE>", "<sp>",
+                                              "<SP>",    "[space]", "[SPACE]"};
 
 class FrameTextReader {
  public:
@@ -155,7 +159,9 @@ class FrameTextReader {
 
   absl::Status UseTokens() {
     BW_ASSIGN_OR_RETURN(const std::string content, ReadFile(hints_.vocabulary));
-    BW_ASSIGN_OR_RETURN(tokens_, ReadTokenFile(hints_.vocabulary, content, reasons_));
+    BW_ASSIGN_OR_RETURN(TokenFile file, ReadTokenFile(hints_.vocabulary, content, reasons_));
+    tokens_ = std::move(file.tokens);
+    KeepEmptyTail(file.empty_tail);
     DropDisambiguation();
     BW_RETURN_IF_ERROR(PlaceBlank());
     const int64_t size = static_cast<int64_t>(tokens_.size());
@@ -170,6 +176,20 @@ class FrameTextReader {
     }
     BW_RETURN_IF_ERROR(UseDurations(columns_.columns - used));
     return WriteVocabulary();
+  }
+
+  // Empty lines at the end are tokens where columns are left for them beside a blank, and, of
+  // pictures, a space.
+  void KeepEmptyTail(int64_t empty_tail) {
+    const int64_t beside = columns_.is_picture ? 2 : 1;
+    const int64_t spare = columns_.columns - static_cast<int64_t>(tokens_.size());
+    const int64_t kept = std::min(empty_tail, spare - beside);
+    if (kept > 0) {
+      tokens_.resize(tokens_.size() + static_cast<size_t>(kept));
+      reasons_.push_back(absl::StrCat(kept, " of the empty lines at the vocabulary's end ",
+                                      kept == 1 ? "is a token" : "are tokens",
+                                      " without a text: the scores have columns for them"));
+    }
   }
 
   // icefall lists symbols of its decoding graphs behind the model's tokens.
@@ -267,26 +287,83 @@ class FrameTextReader {
                                  (token.front() == '[' && token.back() == ']')));
   }
 
-  absl::Status WriteVocabulary() {
+  // Names of the space become one, and so does '|' where words are separated as wav2vec's
+  // vocabularies do it.
+  void WriteSpaces() {
+    bool has_space = Find(" ") >= 0;
+    for (const absl::string_view name : kUsualSpaces) {
+      if (const int64_t id = Find(name); id >= 0) {
+        tokens_[static_cast<size_t>(id)].assign(1, ' ');  // g++ 12 warns of an assigned literal
+        reasons_.push_back(absl::StrCat("token '", name, "' is written as a space"));
+        has_space = true;
+      }
+    }
+    const bool like_wav2vec =
+        !columns_.is_picture && (FindFirst(kUsualPads) >= 0 || FindFirst(kUsualBegins) >= 0 ||
+                                 Find("-") == 0 || Find("E") == Find("|") + 1);
+    if (const int64_t bar = Find("|"); bar >= 0 && !has_space && like_wav2vec) {
+      tokens_[static_cast<size_t>(bar)].assign(1, ' ');
+      reasons_.push_back("token '|' separates words: it is written as a space");
+    }
+  }
+
+  absl::Status ChooseForm() {
     bool pieces = false;
     bool characters = true;
     for (size_t id = 0; id < tokens_.size(); ++id) {
       const std::string& token = tokens_[id];
       pieces = pieces || (!IsSpecial(token, id) && absl::StartsWith(token, kWordBegin));
-      characters = characters && (IsSpecial(token, id) || CountCharacters(token) == 1);
+      characters =
+          characters && (IsSpecial(token, id) || token.empty() || CountCharacters(token) == 1);
     }
-    if (const int64_t bar = Find("|"); characters && bar >= 0 && Find(" ") < 0) {
-      tokens_[static_cast<size_t>(bar)].assign(1, ' ');  // g++ 12 warns of an assigned literal
-      reasons_.push_back("token '|' separates words: it is written as a space");
+    // Dictionaries of pictures may have '▁' as a character like any other.
+    if (pieces && !(columns_.is_picture && Find(" ") >= 0)) {
+      text_.config.set_form(v1::TEXT_FORM_PIECES);
+      reasons_.push_back("target text is joined from pieces: '▁' begins a word");
+      return absl::OkStatus();
     }
-    text_.config.set_form(pieces       ? v1::TEXT_FORM_PIECES
-                          : characters ? v1::TEXT_FORM_CHARACTERS
-                                       : v1::TEXT_FORM_WHITESPACE);
-    reasons_.push_back(pieces ? "target text is joined from pieces: '▁' begins a word"
-                       : characters
-                           ? "target text is joined from characters: every token is one"
-                           : "target text is tokens with spaces between: they are longer than a "
-                             "character, and none begins with '▁'");
+    if (characters) {
+      WriteSpaces();
+    }
+    const bool joined = characters || columns_.is_picture || Find(" ") >= 0;
+    if (const int64_t empty = Find(""); !joined && empty >= 0) {
+      return Invalid("vocabulary '", hints_.vocabulary, "': token ", empty,
+                     " (from 0) is empty; only tokens that are joined without spaces may be");
+    }
+    text_.config.set_form(joined ? v1::TEXT_FORM_CHARACTERS : v1::TEXT_FORM_WHITESPACE);
+    reasons_.push_back(
+        characters ? "target text is joined from characters: every token is one"
+        : joined   ? absl::StrCat(
+                         "target text is joined from tokens without spaces between: ",
+                       columns_.is_picture ? "so pictures are read" : "one of them is the space")
+                 : "target text is tokens with spaces between: they are longer than a character, "
+                   "and none begins with '▁'");
+    return absl::OkStatus();
+  }
+
+  // Nothing is lost where columns share a text; what such texts mean for requests is said.
+  void NoteSharedTexts() {
+    std::map<std::string, int> count;
+    for (const std::string& token : tokens_) {
+      ++count[token];
+    }
+    for (const auto& [token, columns] : count) {
+      if (columns > 1 && !token.empty()) {
+        reasons_.push_back(
+            absl::StrCat(columns, " columns are written as '", token,
+                         "': text that a request sends is read as the last of them"));
+      }
+    }
+    if (const auto empty = count.find(""); empty != count.end()) {
+      reasons_.push_back(absl::StrCat(empty->second,
+                                      empty->second == 1 ? " column has" : " columns have",
+                                      " no text: nothing is written for it"));
+    }
+  }
+
+  absl::Status WriteVocabulary() {
+    BW_RETURN_IF_ERROR(ChooseForm());
+    NoteSharedTexts();
     text_.config.set_vocabulary("target.vocab");
     if (const int64_t unknown = FindFirst(kUsualUnknowns); unknown >= 0) {
       text_.config.set_unknown_token(tokens_[static_cast<size_t>(unknown)]);

@@ -18,6 +18,7 @@
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/encoder_states.h"
 #include "tools/bundle/encoder_streaming.h"
+#include "tools/bundle/token_file.h"
 #include "tools/bundle/try_bundle.h"
 #include "tools/graph/frozen_reshape.h"
 
@@ -172,6 +173,9 @@ absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& pa
                                   const SpecialTokens& special, Files& files,
                                   std::vector<std::string>& reasons) {
   BW_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
+  if (!absl::EndsWith(path, ".model")) {
+    content = WithUnixLines(content);
+  }
   BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons));
   BW_RETURN_IF_ERROR(AddFile(text.config.vocabulary(), std::move(content), files));
   return text;

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
@@ -58,13 +59,13 @@ std::optional<NumberedToken> Numbered(absl::string_view line) {
   return found;
 }
 
-std::vector<absl::string_view> Lines(absl::string_view content) {
-  std::vector<absl::string_view> lines = absl::StrSplit(content, '\n');
-  for (absl::string_view& line : lines) {
-    line = absl::StripSuffix(line, "\r");
-  }
+// The lines up to the last that is not empty, and how many follow it.
+std::vector<absl::string_view> Lines(absl::string_view content, int64_t& empty_tail) {
+  std::vector<absl::string_view> lines = absl::StrSplit(absl::StripSuffix(content, "\n"), '\n');
+  empty_tail = 0;
   while (!lines.empty() && lines.back().empty()) {
     lines.pop_back();
+    ++empty_tail;
   }
   return lines;
 }
@@ -106,43 +107,48 @@ absl::StatusOr<std::vector<NumberedToken>> OfJson(const std::string& content) {
   return listed;
 }
 
-absl::StatusOr<std::vector<std::string>> Parse(const std::string& content, std::string& form) {
-  const std::vector<absl::string_view> lines = Lines(content);
+absl::StatusOr<TokenFile> Parse(absl::string_view content, std::string& form) {
+  TokenFile file;
+  int64_t empty_tail = 0;
+  const std::vector<absl::string_view> lines = Lines(content, empty_tail);
   if (lines.empty()) {
     return Invalid("it is empty");
   }
   if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(content), "{")) {
     form = "a JSON object of ids by token";
-    BW_ASSIGN_OR_RETURN(const std::vector<NumberedToken> listed, OfJson(content));
-    return InOrder(listed);
+    file.is_json = true;
+    BW_ASSIGN_OR_RETURN(const std::vector<NumberedToken> listed, OfJson(std::string(content)));
+    BW_ASSIGN_OR_RETURN(file.tokens, InOrder(listed));
+    return file;
   }
   if (const auto listed = AllNumbered(lines); listed.has_value()) {
     form = "a token and its id on each line";
-    return InOrder(*listed);
+    BW_ASSIGN_OR_RETURN(file.tokens, InOrder(*listed));
+    return file;
   }
   form = "one token a line";
-  std::vector<std::string> tokens(lines.begin(), lines.end());
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].empty()) {
-      return Invalid("line ", i + 1, " is empty");
-    }
-  }
-  return tokens;
+  file.tokens = std::vector<std::string>(lines.begin(), lines.end());
+  file.empty_tail = empty_tail;
+  return file;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ReadTokenFile(const std::string& path,
-                                                       const std::string& content,
-                                                       std::vector<std::string>& reasons) {
+std::string WithUnixLines(absl::string_view content) {
+  absl::ConsumePrefix(&content, "\xEF\xBB\xBF");
+  return absl::StrReplaceAll(content, {{"\r\n", "\n"}});
+}
+
+absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path, const std::string& content,
+                                        std::vector<std::string>& reasons) {
   std::string form;
-  absl::StatusOr<std::vector<std::string>> tokens = Parse(content, form);
-  if (!tokens.ok()) {
-    return Annotate(tokens.status(), absl::StrCat("vocabulary '", path, "'"));
+  absl::StatusOr<TokenFile> file = Parse(WithUnixLines(content), form);
+  if (!file.ok()) {
+    return Annotate(file.status(), absl::StrCat("vocabulary '", path, "'"));
   }
-  reasons.push_back(absl::StrCat("target vocabulary: ", tokens->size(), " tokens of '", path,
+  reasons.push_back(absl::StrCat("target vocabulary: ", file->tokens.size(), " tokens of '", path,
                                  "', which has ", form));
-  return tokens;
+  return file;
 }
 
 }  // namespace beamwright::tools

@@ -3,24 +3,36 @@
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_TOKEN_FILE_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_TOKEN_FILE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace beamwright::tools {
 
-// Tokens by id, of a file in one of these forms, which its content tells:
+struct TokenFile {
+  std::vector<std::string> tokens;  // by id
+  // Empty lines at the end of a file of one token a line: tokens without a text, or no tokens; only
+  // the number of the scores' columns can say.
+  int64_t empty_tail = 0;
+  bool is_json = false;
+};
+
+// Tokens of a file in one of these forms, which its content tells:
 // - "TOKEN ID" a line, in any order (tokens.txt of icefall, sherpa-onnx, NeMo scripts, WeNet); a
-// line
-//   with nothing but an id is the space;
+//   line with nothing but an id is the space;
 // - a JSON object of ids by token (vocab.json of Hugging Face);
-// - one token a line (dictionaries of OCR models); a last line without a token does not count.
-// InvalidArgument names the line or token: an id twice, an id that is missing, no token at all.
-// `path`: for messages.
-absl::StatusOr<std::vector<std::string>> ReadTokenFile(const std::string& path,
-                                                       const std::string& content,
-                                                       std::vector<std::string>& reasons);
+// - one token a line (dictionaries of OCR models); an empty line is a token without a text.
+// A byte order mark and carriage returns at the ends of lines are left out. Tokens may share a
+// text. InvalidArgument names the line or token: an id twice, an id that is missing, no token at
+// all. `path`: for messages.
+absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path, const std::string& content,
+                                        std::vector<std::string>& reasons);
+
+// `content` without a byte order mark, and without the carriage returns of Windows' line ends.
+std::string WithUnixLines(absl::string_view content);
 
 }  // namespace beamwright::tools
 

@@ -119,6 +119,108 @@ TEST(WhitespaceTest, TokensWithWhiteSpaceAreRefused) {
               HasSubstr("vocabulary: 'tokens.vocab': line 2: 'B C' contains white space"));
 }
 
+std::unique_ptr<TextCodec> MakeColumns(v1::TextForm form, const std::string& vocabulary) {
+  auto codec = TextCodec::Create(Config(form), vocabulary, Vocabulary::Lines::kColumns);
+  EXPECT_TRUE(codec.ok()) << codec.status();
+  return codec.ok() ? *std::move(codec) : nullptr;
+}
+
+// Of a model's columns two may be written alike: ids stay apart, and text is read as the last.
+TEST(ColumnsTest, MayShareATextOrHaveNone) {
+  const auto codec = MakeColumns(v1::TEXT_FORM_CHARACTERS, "<blank>\na\n\n \na\n \n");
+  EXPECT_EQ(codec->size(), 6);
+  EXPECT_EQ(codec->Decode({1, 3, 2, 4, 5}), "a a ");
+  EXPECT_THAT(codec->Encode("a a ")->ids, ElementsAre(4, 5, 4, 5));
+  EXPECT_EQ(codec->TokenText(1), "a");
+  EXPECT_EQ(codec->TokenText(2), "");
+  EXPECT_EQ(codec->TokenId("a"), 4);
+  EXPECT_EQ(codec->TokenId(""), -1);
+  EXPECT_THAT(CreateError(Config(v1::TEXT_FORM_CHARACTERS), "a\n \na\n"),
+              HasSubstr("line 3: 'a' stands in line 1 already"));
+}
+
+TEST(ColumnsTest, TokensWithSpacesBetweenMustHaveAText) {
+  const absl::Status status =
+      TextCodec::Create(Config(v1::TEXT_FORM_WHITESPACE), "a\n\nb\n", Vocabulary::Lines::kColumns)
+          .status();
+  EXPECT_THAT(status.message(), HasSubstr("line 2 is empty"));
+}
+
+TEST(CharactersTest, TokensOfSeveralCharactersAreReadWhereNoneIsLeftOver) {
+  const auto codec = Make(Config(v1::TEXT_FORM_CHARACTERS), "a\nab\nbc\n<mask>\n");
+  EXPECT_THAT(codec->Encode("abc")->ids, ElementsAre(0, 2));  // not "ab" and a rest
+  EXPECT_THAT(codec->Encode("a<mask>ab")->ids, ElementsAre(0, 3, 1));
+  EXPECT_THAT(EncodeError(*codec, "abcc"), HasSubstr("character 1, 'b'"));
+}
+
+TEST(PiecesTest, CharactersOfScriptsWithoutSpacesBearNoMark) {
+  for (const std::string vocabulary :
+       {"<blk>\n▁HE\nLLO\n▁\n旗\n山\n", "<blk>\n▁HE\nLLO\n▁I\n旗\n山\n"}) {
+    const auto codec = Make(Config(v1::TEXT_FORM_PIECES), vocabulary);
+    EXPECT_THAT(codec->Encode("旗山")->ids, ElementsAre(4, 5));
+    EXPECT_THAT(codec->Encode("HELLO旗山")->ids, ElementsAre(1, 2, 4, 5));
+    EXPECT_THAT(codec->Encode("HELLO 旗山")->ids, ElementsAre(1, 2, 4, 5));
+    EXPECT_THAT(codec->Encode("旗 山 HELLO")->ids, ElementsAre(4, 5, 1, 2));
+    EXPECT_EQ(codec->Decode({4, 5, 1, 2}), "旗山 HELLO");
+  }
+  // Pieces of a model that marks them.
+  const auto marked = Make(Config(v1::TEXT_FORM_PIECES), "▁\n旗\n山\n▁山\n");
+  EXPECT_THAT(marked->Encode("旗山")->ids, ElementsAre(0, 1, 2));
+}
+
+TEST(PiecesTest, TextOfTokensThatBearNoMarkIsRead) {
+  const auto codec = Make(Config(v1::TEXT_FORM_PIECES), "ab\nc▁\n▁d\n");
+  EXPECT_THAT(codec->Encode("abc ab")->ids, ElementsAre(0, 1, 0));
+  EXPECT_THAT(codec->Encode("d")->ids, ElementsAre(2));
+  EXPECT_EQ(codec->Decode({1}), "c ");
+  EXPECT_THAT(codec->Encode("c ")->ids, ElementsAre(1));
+}
+
+// The text of an answer, read as a target, is tokens that write the same text.
+TEST(TextLawTest, WhateverIsWrittenIsRead) {
+  const std::vector<std::string> parts = {"a", "b", "é", "▁",  "旗", "山",
+                                          "<", ">", "|", "##", "@@", "ก"};
+  std::mt19937 random(7);
+  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  int read = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const v1::TextForm form = std::vector<v1::TextForm>{
+        v1::TEXT_FORM_CHARACTERS, v1::TEXT_FORM_WHITESPACE, v1::TEXT_FORM_PIECES}[below(3)];
+    v1::TextConfig config = Config(form);
+    std::string vocabulary = "<unk>\n";
+    const size_t size = 1 + below(8);
+    for (size_t token = 0; token < size; ++token) {
+      for (size_t part = 0; part <= below(3); ++part) {
+        const bool spaces = form == v1::TEXT_FORM_CHARACTERS && below(4) == 0;
+        vocabulary += spaces ? " " : parts[below(parts.size())];
+      }
+      vocabulary += "\n";
+    }
+    if (below(2) == 0) {
+      config.set_unknown_token("<unk>");
+    }
+    const auto codec = TextCodec::Create(config, vocabulary, Vocabulary::Lines::kColumns);
+    ASSERT_TRUE(codec.ok()) << codec.status();
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i <= below(6); ++i) {
+      ids.push_back(static_cast<int32_t>(below(size + 1)));
+    }
+    const std::string text = (*codec)->Decode(ids);
+    if (text.empty()) {
+      continue;
+    }
+    const absl::StatusOr<std::vector<int32_t>> again = (*codec)->EncodePart(text);
+    ASSERT_TRUE(again.ok()) << again.status() << " of '" << text << "' with\n" << vocabulary;
+    // White space between words is read as one space.
+    const std::string written = (*codec)->Decode(*again);
+    ++read;
+    if (form != v1::TEXT_FORM_PIECES) {
+      EXPECT_EQ(written, text) << vocabulary;
+    }
+  }
+  EXPECT_GT(read, 2000);
+}
+
 TEST(IdsTest, ReadsNoTextAndWritesNumbers) {
   v1::TextConfig config = Config(v1::TEXT_FORM_IDS);
   config.set_size(5);

@@ -252,6 +252,24 @@ TEST(InitBundle, AnotherInputThatALayerStartsWithIsBrought) {
   EXPECT_THAT(output.str(), HasSubstr("encoder input 'speaker' f32[2, ?, 8]: requests bring it"));
 }
 
+// As editors on Windows write it; the bundle has it as bundles must.
+TEST(InitBundle, AVocabularyMayHaveAByteOrderMarkAndWindowsLineEnds) {
+  const TempBundle folder;
+  const TempBundle beside;
+  InitOptions options = ExportedTo(folder, "step-gru");
+  std::ostringstream content;
+  content << std::ifstream(options.target_vocab, std::ios::binary).rdbuf();
+  options.target_vocab = beside.path() + "/windows.vocab";
+  std::ofstream(options.target_vocab, std::ios::binary)
+      << "\xEF\xBB\xBF" << absl::StrReplaceAll(content.str(), {{"\n", "\r\n"}});
+  std::ostringstream output;
+  const absl::Status status = InitBundle(options, output);
+  ASSERT_TRUE(status.ok()) << status << output.str();
+  std::ostringstream written;
+  written << std::ifstream(folder.path() + "/target.vocab", std::ios::binary).rdbuf();
+  EXPECT_EQ(written.str(), content.str());
+}
+
 // What init could not know is refused by name, not served with a guess.
 TEST(InitBundle, OpenQuestionsAreRefused) {
   const TempBundle folder;

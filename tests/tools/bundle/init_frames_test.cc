@@ -268,6 +268,75 @@ TEST(InitFrames, CtcOutputsOfPictures) {
               ::testing::EndsWith("\n \n"));
 }
 
+// Another dictionary for the picture model, whose scores have two more columns than its dictionary
+// has lines: the blank before them and the space behind.
+Made InitWithDictionary(const std::string& dictionary) {
+  InitOptions options = One("ocr_paddle", "dict.txt");
+  options.target_vocab = ops::testing_tools::TempPath("other-dict.txt");
+  std::ofstream(options.target_vocab, std::ios::binary) << dictionary;
+  return Init(options);
+}
+
+int PaddleTokens() {
+  std::istringstream lines(ops::testing_tools::ReadWholeFile(File("ocr_paddle/dict.txt")));
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++count;
+  }
+  return count;
+}
+
+std::string Letters(int count, const std::string& end = "\n") {
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&lines, std::string(1, static_cast<char>('A' + i)), end);
+  }
+  return lines;
+}
+
+// The English dictionary of PaddleOCR ends with a space, and its models have one more behind it.
+TEST(InitFrames, APictureModelMayHaveTwoColumnsForTheSpace) {
+  const int tokens = PaddleTokens();
+  const Made made = InitWithDictionary(Letters(tokens - 1) + " \n");
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_THAT(ops::testing_tools::ReadWholeFile(made.out + "/target.vocab"),
+              ::testing::EndsWith("\n \n \n"));
+  EXPECT_THAT(made.output, HasSubstr("2 columns are written as ' '"));
+  EXPECT_EQ(made.config.target().form(), v1::TEXT_FORM_CHARACTERS);
+}
+
+TEST(InitFrames, DictionariesOfPicturesAreTakenAsTheyAre) {
+  const int tokens = PaddleTokens();
+  // Windows line ends, a byte order mark, and a token twice.
+  const Made windows = InitWithDictionary("\xEF\xBB\xBF" + Letters(tokens - 1, "\r\n") + "A\r\n");
+  EXPECT_TRUE(windows.status.ok()) << windows.status;
+  EXPECT_THAT(ops::testing_tools::ReadWholeFile(windows.out + "/target.vocab"),
+              ::testing::StartsWith("<blank>\nA\nB\n"));
+  EXPECT_THAT(windows.output, HasSubstr("2 columns are written as 'A'"));
+  // An empty line inside, and at the end.
+  const Made inside = InitWithDictionary("A\n\n" + Letters(tokens - 2));
+  EXPECT_TRUE(inside.status.ok()) << inside.status;
+  EXPECT_THAT(inside.output, HasSubstr("1 column has no text"));
+  const Made last = InitWithDictionary(Letters(tokens - 1) + "\n");
+  EXPECT_TRUE(last.status.ok()) << last.status;
+  EXPECT_THAT(last.output, HasSubstr("1 of the empty lines at the vocabulary's end is a token"));
+  // Tokens of several characters, '▁' and '|' are characters of pictures.
+  const Made longer = InitWithDictionary(Letters(tokens - 4) + "|\nch\n▁\n \n");
+  EXPECT_TRUE(longer.status.ok()) << longer.status;
+  EXPECT_EQ(longer.config.target().form(), v1::TEXT_FORM_CHARACTERS);
+  EXPECT_THAT(ops::testing_tools::ReadWholeFile(longer.out + "/target.vocab"),
+              HasSubstr("\n|\nch"));
+}
+
+TEST(InitFrames, NamesOfTheSpaceAreWrittenAsASpace) {
+  for (const std::string name : {"<space>", "<sp>", "[space]"}) {
+    const Made made = InitWithDictionary(Letters(PaddleTokens() - 2) + name + "\n|\n");
+    EXPECT_TRUE(made.status.ok()) << made.status;
+    const std::string vocabulary = ops::testing_tools::ReadWholeFile(made.out + "/target.vocab");
+    EXPECT_THAT(vocabulary, ::testing::EndsWith("\n \n|\n \n")) << name;
+  }
+}
+
 TEST(InitFrames, BlankIsToldOrAskedFor) {
   InitOptions options = One("ctc_nemo", "tokens.txt");
   options.target_vocab.clear();

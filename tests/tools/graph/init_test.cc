@@ -177,8 +177,6 @@ TEST(InitTest, WhatCouldNotBeServedIsNotWritten) {
     refused({"--target-vocab", path}, "target vocabulary '" + path + "': " + piece);
   };
   vocab("", "the file is empty");
-  vocab("\xEF\xBB\xBF" + vocabulary, "line 1 starts with a byte order mark");
-  vocab("<s>\r\n" + vocabulary, "line 1: ends with a carriage return");
   vocab(vocabulary + "\n", "line 29: is empty");
   vocab(vocabulary + "<s>\n", "line 29: '<s>' stands in line ");
   vocab(vocabulary + "two words\n", "'two words' contains white space");
