@@ -61,7 +61,8 @@ v1::Tensor Ones(const ops::ValueInfo& info, int64_t length, int length_axis, Mad
 
 MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
   const DecodeModel::Parts& parts = model.parts();
-  const int64_t length = std::min<int64_t>(most, MaxSourceLength(model));
+  const int64_t length =
+      std::max<int64_t>(std::min<int64_t>(most, MaxSourceLength(model)), MinSourceLength(model));
   MadeUp made;
   if (parts.encoder() == nullptr && parts.frames != nullptr) {
     const ops::ValueInfo frames = {
@@ -181,8 +182,13 @@ absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeMode
   int64_t length = 0;
   v1::DecodeOptions decode;
   absl::Status first = absl::InternalError("not tried");
+  const EncoderPart* const encoder = model->parts().encoder();
+  const int64_t longest = std::max<int64_t>(encoder == nullptr ? 0 : encoder->trial_length, 250);
   for (size_t i = 0; i < std::size(kTrialLengths) && FailsForAll(first); ++i) {
     length = kTrialLengths[i];
+    if (length > longest) {
+      break;
+    }
     made = MakeUpSource(*model, length);
     decode.set_max_length(TargetLength(model->config().default_options(), kTrialLengths[i]));
     first = DecodeTogether(engine, model, made.source, decode, 1, end);  // a beam as the model's

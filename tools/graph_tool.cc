@@ -201,6 +201,11 @@ void DefineInit(CLI::App& app, Flags& flags) {
                    "Axis of the encoder's input that counts as the source's length; axis 0 is "
                    "that of the rows")
       ->check(CLI::Range(1, 31));
+  command
+      ->add_option("--input-shape", init.input_shape,
+                   "Extents of the encoder's input behind its rows, where the export left more "
+                   "than the length open: 3,48,-1 for pictures that are 48 high")
+      ->delimiter(',');
   command->add_option("--token-input", init.hints.token_input, "The decoder's input for tokens");
   command->add_option("--logits-output", init.hints.logits_output, "The decoder's logits");
   command

@@ -86,6 +86,7 @@ struct EncoderPart {
   std::string apart = "nothing was proven of the encoder";
   // Positions of a source that it is known to take.
   int64_t trial_length = 0;
+  int64_t least_length = 1;  // of a source: the encoder fails on shorter ones
   std::optional<StreamingPart> streaming;  // none: it reads the whole source at once
 
   // The Parameter that takes the source, and what it takes.

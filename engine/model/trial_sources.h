@@ -5,8 +5,9 @@
 namespace beamwright::engine {
 
 // Their lengths: short, and, where the encoder fails on that, longer, since convolutions may need
-// more positions than one.
-inline constexpr int kTrialLengths[] = {5, 250};
+// more positions than one. Beyond kLongestTrial only sound is tried, samples being many and narrow.
+inline constexpr int kTrialLengths[] = {5, 250, 1000, 4000, 16000};
+inline constexpr int kLongestTrial = 1000;
 
 }  // namespace beamwright::engine
 

@@ -64,6 +64,11 @@ absl::Status CheckLength(const DecodeModel& model, int64_t length) {
   if (length == 0) {
     return Invalid("source is empty");
   }
+  const int least = MinSourceLength(model);
+  if (length < least) {
+    return Invalid("source has ", length, " positions; the model reads sources of ", least,
+                   " at least");
+  }
   const int most = MaxSourceLength(model);
   if (length > most) {
     return Invalid("source has ", length, " tokens; at most ", most, " are allowed");
@@ -421,6 +426,10 @@ int MaxSourceLength(const DecodeModel& model) {
   constexpr int kMost = 100000;
   const int configured = model.config().limits().max_source_length();
   return configured > 0 ? configured : kMost;
+}
+
+int MinSourceLength(const DecodeModel& model) {
+  return std::max(model.config().limits().min_source_length(), 1);
 }
 
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {

@@ -28,6 +28,8 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
 
 // The longest source that the model, or else anything here, takes.
 int MaxSourceLength(const DecodeModel& model);
+// The shortest: what its limits say, and what every one of its encoders can read. At least 1.
+int MinSourceLength(const DecodeModel& model);
 
 }  // namespace beamwright::engine
 
