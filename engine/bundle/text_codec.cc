@@ -22,6 +22,9 @@ absl::StatusOr<std::unique_ptr<TextCodec>> TextCodec::Create(const v1::TextConfi
     return Invalid(
         "size: is for TEXT_FORM_IDS without a vocabulary; a vocabulary has its own size");
   }
+  if (config.mark() != v1::SUBWORD_MARK_WORD_BEGIN && config.form() != v1::TEXT_FORM_PIECES) {
+    return Invalid("mark: ", v1::SubwordMark_Name(config.mark()), " is only for TEXT_FORM_PIECES");
+  }
   if (config.lowercase() && config.form() == v1::TEXT_FORM_IDS) {
     return Invalid("lowercase: TEXT_FORM_IDS reads no text");
   }
