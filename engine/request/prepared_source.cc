@@ -273,6 +273,10 @@ bool IsMeasured(const DecoderPart& decoder, const DecoderInput& input) {
          shape.dim(1) == ops::PartialShape::kDynamic;
 }
 
+// What a decoder without memory counts as its source's length, from which defaults of max_length
+// follow (docs/bundle.md).
+constexpr int kLengthWithoutSource = 50;
+
 absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs& given,
                                PreparedSource& prepared) {
   if (model.has_encoder() || model.parts().frames != nullptr) {
@@ -330,6 +334,11 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
         absl::StrJoin(decoder.inputs, ", ", [](std::string* out, const DecoderInput& i) {
           absl::StrAppend(out, "'", i.name, "'");
         }));
+  }
+  const bool reads_memory = std::any_of(decoder.inputs.begin(), decoder.inputs.end(),
+                                        [](const DecoderInput& input) { return !input.is_state; });
+  if (length == 0 && !reads_memory) {
+    length = std::min(kLengthWithoutSource, most);  // a language model
   }
   if (length == 0) {
     return status::InvalidField("source.decoder_inputs.source_length",
@@ -453,6 +462,9 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
       status = FromAudio(model, source.audio(), prepared);
       break;
     case v1::Source::KIND_NOT_SET:
+      if (!model.has_encoder() && model.parts().frames == nullptr) {
+        status = FromDecoderInputs(model, v1::DecoderInputs(), prepared);
+      }
       break;
   }
   BW_RETURN_IF_ERROR(status);

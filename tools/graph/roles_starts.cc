@@ -87,10 +87,24 @@ bool StartAsTheGraphSays(DecoderGuess& guess, const Port& input, StateRole& stat
   return false;
 }
 
+// Whether every extent but that of the rows is known, wherever they are counted.
+bool StateHasKnownExtents(const DecoderGuess& guess, const Port& input) {
+  const PartialShape& shape = input.info.shape;
+  if (!shape.has_rank() || shape.rank() < 1 || guess.roles.has_loop) {
+    return false;
+  }
+  return std::count(shape.dims().begin(), shape.dims().end(), PartialShape::kDynamic) <= 1;
+}
+
 void StartState(DecoderGuess& guess, const Port& input, StateRole& state) {
   if (!guess.has_encoder) {
+    state.starts_at_zero = StateHasKnownExtents(guess, input);
     guess.Because("state '", input.name,
-                  "' starts with what the request brings: there is no encoder");
+                  state.starts_at_zero
+                      ? "' starts with zeros, unless a request brings it: there is no encoder; "
+                        "check this"
+                      : "' starts with what the request brings: there is no encoder, and its "
+                        "extents are not known");
     return;
   }
   std::string why;
