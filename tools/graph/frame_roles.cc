@@ -1,10 +1,12 @@
 #include "tools/graph/frame_roles.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "ops/graph/trace.h"
+#include "ops/loop/model.h"
 #include "tools/graph/decoder_guess.h"
 #include "tools/graph/name_stem.h"
 
@@ -297,9 +299,8 @@ bool IsJoiner(const Graph& graph) {
 }
 
 bool LooksLikeCtc(const Graph& graph) {
-  const Ports scores = Where(OutputPorts(graph), [](const Port& port) {
-    return IsFloatPort(port) && HasRank(port, 3) && LastExtent(port) != PartialShape::kDynamic;
-  });
+  const Ports scores = Where(
+      OutputPorts(graph), [](const Port& port) { return IsFloatPort(port) && HasRank(port, 3); });
   return ReadsNoTokens(graph) && Where(InputPorts(graph), IsFloatPort).size() == 1 &&
          !scores.empty();
 }
@@ -317,6 +318,54 @@ bool IsPredictorAndJoiner(const Graph& graph) {
   });
   return !ReadsNoTokens(graph) && scores.size() == 1;
 }
+
+namespace {
+
+// The result at `result` of a run of the graph on one source whose open extents are `extent`; none
+// if it fails.
+std::optional<Tensor> ResultOfRun(const Model& model, const Graph& graph, size_t result,
+                                  int64_t extent) {
+  std::vector<Tensor> inputs;
+  for (const int parameter : graph.parameters) {
+    const ValueInfo& info = graph.node(parameter).outputs[0];
+    Shape dims = info.shape.has_rank() ? info.shape.dims() : Shape{1};
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      dims[axis] = dims[axis] != PartialShape::kDynamic ? dims[axis] : axis == 0 ? 1 : extent;
+    }
+    inputs.push_back(Tensor::Zeros(info.dtype, dims));
+    if (IsInteger(info.dtype)) {  // a length
+      inputs.back() = *Convert(Tensor::Of<int64_t>({1}, std::vector<int64_t>{extent}), info.dtype);
+    }
+  }
+  std::vector<Tensor> outputs;
+  return model.Run(ExecutionContext(), inputs, outputs).ok() ? std::make_optional(outputs[result])
+                                                             : std::nullopt;
+}
+
+// Columns of scores whose number the graph computes, as it does behind `view(frames, rows, -1)`:
+// those of runs on two sources of unequal length, if both have the same. -1: they do not tell.
+int64_t ColumnsByRun(const Graph& graph, const Port& scores) {
+  constexpr int64_t kExtents[] = {128, 192};
+  const auto model = Model::Compile(graph);
+  const auto at = std::find(graph.results.begin(), graph.results.end(), scores.node);
+  if (!model.ok() || at == graph.results.end()) {
+    return PartialShape::kDynamic;
+  }
+  int64_t columns = PartialShape::kDynamic;
+  for (const int64_t extent : kExtents) {
+    const auto result =
+        ResultOfRun(**model, graph, static_cast<size_t>(at - graph.results.begin()), extent);
+    const bool fits = result.has_value() && result->rank() == 3 &&
+                      (columns == PartialShape::kDynamic || result->dim(2) == columns);
+    if (!fits) {
+      return PartialShape::kDynamic;
+    }
+    columns = result->dim(2);
+  }
+  return columns;
+}
+
+}  // namespace
 
 absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hints,
                                        std::vector<std::string>& reasons) {
@@ -337,7 +386,14 @@ absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hi
        }}};
   BW_ASSIGN_OR_RETURN(const Port scores, FindOutput(OutputPorts(encoder), hints.logits_output,
                                                     "CTC output", tests, reasons));
-  if (!could_be(scores)) {
+  const bool is_open = IsFloatPort(scores) && HasRank(scores, 3) && !could_be(scores);
+  const int64_t computed = is_open ? ColumnsByRun(encoder, scores) : PartialShape::kDynamic;
+  if (computed != PartialShape::kDynamic) {
+    reasons.push_back(absl::StrCat("its ", computed,
+                                   " columns are those of runs on two sources of zeros: the graph "
+                                   "does not declare them"));
+  }
+  if (!could_be(scores) && computed == PartialShape::kDynamic) {
     return Invalid(
         "'", scores.name, "' ", scores.info.shape.ToString(),
         " is not a CTC output, [rows, frames, columns] or [frames, rows, columns] with a "
@@ -345,7 +401,7 @@ absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hi
   }
   CtcRoles roles;
   roles.output = scores.name;
-  roles.columns = LastExtent(scores);
+  roles.columns = could_be(scores) ? LastExtent(scores) : computed;
   roles.score_kind = KindOfScores(encoder, scores, reasons);
   return roles;
 }
