@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
 #include <filesystem>
 #include <fstream>
@@ -326,6 +327,104 @@ TEST(InitFrames, DictionariesOfPicturesAreTakenAsTheyAre) {
   EXPECT_EQ(longer.config.target().form(), v1::TEXT_FORM_CHARACTERS);
   EXPECT_THAT(ops::testing_tools::ReadWholeFile(longer.out + "/target.vocab"),
               HasSubstr("\n|\nch"));
+}
+
+// A graph with one input 'image' f32 `extents` and one output 'scores', in protobuf's text form.
+std::string PictureModel(const std::string& name, const std::string& extents,
+                         const std::string& nodes) {
+  onnx::ModelProto model;
+  const std::string text = absl::StrCat(
+      "ir_version: 8 opset_import { version: 13 } graph { name: 'g' input { name: 'image' type { "
+      "tensor_type { elem_type: 1 shape { ",
+      extents,
+      " } } } } output { name: 'scores' type { tensor_type { elem_type: 1 shape { dim { "
+      "dim_param: 'a' } dim { dim_param: 'b' } dim { dim_param: 'c' } } } } } ",
+      nodes, " }");
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model));
+  // A convolution of 5 columns over pictures 48 high and the product of 5 with 4 columns.
+  const auto add = [&model](const std::string& weight, std::vector<int64_t> dims) {
+    onnx::TensorProto& tensor = *model.mutable_graph()->add_initializer();
+    tensor.set_name(weight);
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    int64_t count = 1;
+    for (const int64_t dim : dims) {
+      tensor.add_dims(dim);
+      count *= dim;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      tensor.add_float_data(static_cast<float>(i % 7) * 0.125F);
+    }
+  };
+  add("kernel", {5, 1, 48, 4});
+  add("w", {5, 4});
+  const std::string path = ops::testing_tools::TempPath(name);
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  return path;
+}
+
+// [rows, 1, 48, width] to frames first, [frames, rows, 5].
+constexpr char kFramesOfPicture[] =
+    "node { op_type: 'Conv' input: 'image' input: 'kernel' output: 'conv' attribute { type: INTS "
+    "name: 'strides' ints: 48 ints: 4 } } "
+    "initializer { name: 'two' dims: 1 data_type: 7 int64_data: 2 } "
+    "node { op_type: 'Squeeze' input: 'conv' input: 'two' output: 'columns' } "
+    "node { op_type: 'Transpose' input: 'columns' output: 'frames' attribute { type: INTS name: "
+    "'perm' ints: 2 ints: 0 ints: 1 } } ";
+
+InitOptions Picture(const std::string& path) {
+  InitOptions options;
+  options.decoder = path;
+  options.target_vocab = ops::testing_tools::TempPath("abc.txt");
+  std::ofstream(options.target_vocab) << "a\nb\nc\n";
+  return options;
+}
+
+// crnn.pytorch's usual form: x.view(frames * rows, width), a layer, view(frames, rows, -1).
+TEST(InitFrames, ColumnsThatAGraphComputesAreThoseOfARun) {
+  const std::string path = PictureModel(
+      "views.onnx",
+      "dim { dim_param: 'rows' } dim { dim_value: 1 } dim { dim_value: 48 } dim { dim_param: 'w' }",
+      absl::StrCat(
+          kFramesOfPicture,
+          "initializer { name: 'flat' dims: 2 data_type: 7 int64_data: -1 int64_data: 5 } "
+          "initializer { name: 'open' dims: 1 data_type: 7 int64_data: -1 } "
+          "initializer { name: 'start' dims: 1 data_type: 7 int64_data: 0 } "
+          "node { op_type: 'Shape' input: 'frames' output: 'measures' } "
+          "node { op_type: 'Slice' input: 'measures' input: 'start' input: 'two' output: 'first' } "
+          "node { op_type: 'Concat' input: 'first' input: 'open' output: 'shape' attribute { name: "
+          "'axis' type: INT i: 0 } } "
+          "node { op_type: 'Reshape' input: 'frames' input: 'flat' output: 'x' } "
+          "node { op_type: 'MatMul' input: 'x' input: 'w' output: 'y' } "
+          "node { op_type: 'Reshape' input: 'y' input: 'shape' output: 'scores' }"));
+  const Made made = Init(Picture(path));
+  EXPECT_TRUE(made.status.ok()) << made.status << made.output;
+  EXPECT_EQ(made.config.ctc().blank(), 0);
+  EXPECT_THAT(ops::testing_tools::ReadWholeFile(made.out + "/target.vocab"),
+              ::testing::Eq("<blank>\na\nb\nc\n"));
+}
+
+// PaddleOCR's exports leave the height open as well.
+TEST(InitFrames, AnOpenHeightIsToldOrTried) {
+  const std::string path = PictureModel(
+      "tall.onnx",
+      "dim { dim_param: 'rows' } dim { dim_value: 1 } dim { dim_param: 'h' } dim { dim_param: 'w' "
+      "}",
+      absl::StrCat(kFramesOfPicture,
+                   "node { op_type: 'MatMul' input: 'frames' input: 'w' output: 'scores' }"));
+  const Made tried = Init(Picture(path));
+  EXPECT_TRUE(tried.status.ok()) << tried.status << tried.output;
+  EXPECT_THAT(tried.config.encoder().shape(), ElementsAre(1, 48, -1));
+  EXPECT_EQ(tried.config.encoder().length_axis(), 3);
+  EXPECT_THAT(tried.output, HasSubstr("pictures are 48 high"));
+  InitOptions options = Picture(path);
+  options.input_shape = {1, 48, -1};
+  const Made told = Init(options);
+  EXPECT_TRUE(told.status.ok()) << told.status << told.output;
+  EXPECT_THAT(told.config.encoder().shape(), ElementsAre(1, 48, -1));
+  options.input_shape = {3, 48, -1};
+  ExpectRefusal(Init(options), "--input-shape: extent 0 is 3; 'image' is [?, 1, ?, ?]");
+  options.input_shape = {48, -1};
+  ExpectRefusal(Init(options), "--input-shape: has 2 extents");
 }
 
 TEST(InitFrames, NamesOfTheSpaceAreWrittenAsASpace) {
