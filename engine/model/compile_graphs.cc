@@ -161,8 +161,8 @@ absl::Status SetSourceShape(const v1::EncoderConfig& config, int input, ops::Gra
   ops::PartialShape& shape = graph.node(node).outputs[0].shape;
   const std::string name = PortName(graph, node);
   if (shape.has_rank() && shape.rank() != config.shape_size() + 1) {
-    return Invalid("encoder.shape: has ", config.shape_size(), " extents; '", name, "' ",
-                   shape.ToString(), " has ", shape.rank() - 1, " behind that of the rows");
+    return Invalid("encoder.shape: has ", config.shape_size(), " numbers; '", name, "' ",
+                   shape.ToString(), " has ", shape.rank() - 1, " extents behind that of the rows");
   }
   ops::Shape dims = shape.has_rank() ? shape.dims() : ops::Shape(1, ops::PartialShape::kDynamic);
   dims.resize(static_cast<size_t>(config.shape_size()) + 1, ops::PartialShape::kDynamic);
