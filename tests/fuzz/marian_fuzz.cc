@@ -1,7 +1,6 @@
 // The reader of Marian's .bin files and all that is done with a graph before it runs: whatever the
 // bytes, findings or an error.
 #include "ops/import/marian.h"
-
 #include "tools/graph/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
