@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "ops/base/vector_isa.h"
 #include "tests/ops/kernels/run_operator.h"
@@ -35,9 +36,8 @@ struct Rules {
     rules.watched = watched;
     switch (random.Int(0, 9)) {
       case 0:
-        allowed = {token()};
-        rules.allowed = allowed;
-        rules.has_allowed = true;
+      case 7:
+        SetAllowed(random, vocabulary);
         break;
       case 1:
         rules.temperature = 0.7f;
@@ -48,6 +48,9 @@ struct Rules {
         break;
       case 3:
         rules.renormalize = false;
+        for (LogitEdit& edit : edits) {
+          edit.kind = random.Int(0, 5) == 0 ? edit.kind : EditKind::kBan;
+        }
         break;
       case 4:
         rules.draw.kind = DrawKind::kGumbel;
@@ -71,6 +74,19 @@ struct Rules {
     }
   }
   Rules(const Rules&) = delete;
+
+  // From one token to more of them than are worth a product of their own.
+  void SetAllowed(Random& random, int64_t vocabulary) {
+    const int64_t most = std::max<int64_t>(1, vocabulary / (random.Int(0, 3) == 0 ? 2 : 8));
+    const int64_t count = random.Int(1, most);
+    std::set<int32_t> tokens;
+    while (static_cast<int64_t>(tokens.size()) < count) {
+      tokens.insert(static_cast<int32_t>(random.Int(0, vocabulary - 1)));
+    }
+    allowed.assign(tokens.begin(), tokens.end());
+    rules.allowed = allowed;
+    rules.has_allowed = true;
+  }
 };
 
 struct Problem {
@@ -152,6 +168,51 @@ TEST_P(VocabularyProjectionTest, FindsWhatAScanOfWholeRowsFinds) {
         for (const int threads : {1, 3}) {
           ExpectScansEqual(problem, precision, threads, random);
         }
+      }
+    }
+  }
+}
+
+// Rows of a request share their shortlist, which the next step brings again, perhaps elsewhere in
+// memory.
+TEST_P(VocabularyProjectionTest, ShortlistsThatComeBackAreScannedAlike) {
+  Random random(11);
+  Problem problem;
+  problem.depth = 40;
+  problem.vocabulary = 1100;
+  problem.weight = random.Floats({problem.vocabulary, problem.depth});
+  problem.bias = random.Floats({problem.vocabulary});
+  std::vector<int32_t> first;
+  for (int32_t i = 0; i < 90; ++i) {
+    first.push_back(12 * i);
+  }
+  std::vector<int32_t> second = first;
+  second[40] += 5;
+  for (const Precision precision : {Precision::kF32, Precision::kInt8}) {
+    const VocabularyProjection projection = problem.Make(precision);
+    VocabularyProjection::Scratch scratch;
+    for (int step = 0; step < 4; ++step) {
+      problem.hidden = random.Floats({9, problem.depth}, -3, 3);
+      const std::vector<int32_t> lists[] = {first, second};
+      std::vector<float> scores(static_cast<size_t>(9 * problem.vocabulary));
+      projection.Scores(1, problem.rows(),
+                        {scores.data(), 9, problem.vocabulary, problem.vocabulary});
+      std::vector<RowRules> rules(9);
+      std::vector<RowScan> scans(9);
+      std::vector<VocabularyProjection::Row> rows;
+      for (size_t i = 0; i < rules.size(); ++i) {
+        rules[i].has_allowed = i != 4;  // one row with all tokens between the others
+        rules[i].allowed = lists[(i / 2 + static_cast<size_t>(step)) % 2];
+        rows.push_back({&rules[i], 3, &scans[i], absl::OkStatus()});
+      }
+      projection.Scan(2, problem.rows(), absl::MakeSpan(rows), scratch);
+      for (size_t i = 0; i < rules.size(); ++i) {
+        RowScan expected;
+        const auto line = absl::MakeConstSpan(scores).subspan(
+            i * static_cast<size_t>(problem.vocabulary), static_cast<size_t>(problem.vocabulary));
+        ASSERT_TRUE(ScanRow(line, ScoreKind::kLogits, rules[i], 3, expected).ok());
+        EXPECT_EQ(scans[i].best, expected.best) << "row " << i;
+        EXPECT_EQ(scans[i].log_sum_exp, expected.log_sum_exp) << "row " << i;
       }
     }
   }
