@@ -317,7 +317,8 @@ TEST_F(ModelRegistryTest, LinksThatLeadBackOrToTheWholeDiskKeepNoModelWaiting) {
   EXPECT_EQ(Listed(**registry), "disk/1 loops/1");
   Write("disk/1/model.textproto", "a fault");
   (*registry)->Poll();
-  // The version that was loaded is served on, with the reason for which its files were not taken again.
+  // The version that was loaded is served on, with the reason for which its files were not taken
+  // again.
   EXPECT_EQ(Listed(**registry), "disk/1 loops/1");
   EXPECT_THAT((*registry)->List()[0].reason(), HasSubstr("model.textproto"));
 }
