@@ -8,24 +8,18 @@ namespace beamwright::http {
 
 OpenConnections::Place OpenConnections::Enter(const std::weak_ptr<OpenConnection>& connection) {
   absl::MutexLock lock(&mutex_);
-  quiet_.push_back({connection, absl::Now()});
+  quiet_.push_back({connection, absl::Now(), &quiet_});
   return std::prev(quiet_.end());
 }
 
 void OpenConnections::Remove(Place place) {
   absl::MutexLock lock(&mutex_);
-  ListOf(*place).erase(place);
-}
-
-std::list<OpenConnections::Entry>& OpenConnections::ListOf(const Entry& entry) {
-  return entry.makes_room ? leaving_ : entry.is_taken ? taken_ : entry.is_busy ? busy_ : quiet_;
+  place->list->erase(place);
 }
 
 void OpenConnections::Move(Place place, std::list<Entry>& to) {
-  to.splice(to.end(), ListOf(*place), place);
-  place->makes_room = &to == &leaving_;
-  place->is_busy = &to == &busy_;
-  place->is_taken = &to == &taken_;
+  to.splice(to.end(), *place->list, place);
+  place->list = &to;
 }
 
 void OpenConnections::SetQuiet(Place place) {

@@ -39,9 +39,7 @@ class OpenConnections {
   struct Entry {
     std::weak_ptr<OpenConnection> connection;
     absl::Time quiet_since;
-    bool is_busy = false;
-    bool makes_room = false;
-    bool is_taken = false;
+    std::list<Entry>* list;  // the one that holds it
   };
 
  public:
@@ -72,7 +70,6 @@ class OpenConnections {
 
  private:
   std::shared_ptr<OpenConnection> TakeIdlest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::list<Entry>& ListOf(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Move(Place place, std::list<Entry>& to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int NumStaying() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return static_cast<int>(quiet_.size() + busy_.size() + taken_.size());
