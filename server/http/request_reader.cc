@@ -6,6 +6,7 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
@@ -47,12 +48,6 @@ bool IsAuthority(absl::string_view text) {
   });
 }
 
-int HexDigit(char c) {
-  return absl::ascii_isdigit(static_cast<unsigned char>(c))    ? c - '0'
-         : absl::ascii_isxdigit(static_cast<unsigned char>(c)) ? (c | 0x20) - 'a' + 10
-                                                               : -1;
-}
-
 // False for what is no escape, and for an escaped NUL, which ends a name for some and not for
 // others.
 bool Unescape(absl::string_view text, std::string& out) {
@@ -63,12 +58,13 @@ bool Unescape(absl::string_view text, std::string& out) {
       out += text[i];
       continue;
     }
-    const int high = i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
-    if (high < 0 || low < 0 || high + low == 0) {
+    const absl::string_view digits = text.substr(i + 1, 2);
+    if (digits.size() < 2 || digits == "00" ||
+        !std::all_of(digits.begin(), digits.end(),
+                     [](unsigned char c) { return absl::ascii_isxdigit(c); })) {
       return false;
     }
-    out += static_cast<char>(high * 16 + low);
+    out += absl::HexStringToBytes(digits);
     i += 2;
   }
   return true;
