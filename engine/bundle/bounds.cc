@@ -75,6 +75,10 @@ const absl::flat_hash_map<std::string, int64_t>& InferenceBounds() {
   return *bounds;
 }
 
+std::string TooLarge(int64_t size, absl::string_view unit, int64_t most) {
+  return absl::StrCat(size, " ", unit, "; at most ", most, " are allowed");
+}
+
 bool IsText(const FieldDescriptor& field) {
   return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
 }
@@ -166,7 +170,7 @@ class WireWalk {
     if (IsText(field)) {
       const int64_t most = field.is_repeated() ? kMaxElementBytes : MaxItems(field);
       if (most > 0 && size > most) {
-        return Fail(field, place, absl::StrCat(size, " bytes; at most ", most, " are allowed"));
+        return Fail(field, place, TooLarge(size, "bytes", most));
       }
       return bytes_.Skip(size);
     }
@@ -239,8 +243,7 @@ std::string TooLong(const FieldDescriptor& field, int64_t length) {
   const int64_t most = MaxItems(field);
   return most == 0 || length <= most
              ? ""
-             : absl::StrCat(length, field.is_repeated() ? " elements" : " bytes", "; at most ",
-                            most, " are allowed");
+             : TooLarge(length, field.is_repeated() ? "elements" : "bytes", most);
 }
 
 absl::Status CheckBounds(const Descriptor& type, CodedInputStream& bytes) {
