@@ -1,4 +1,4 @@
-"""The default model that hears: digits, from a recording and in pieces."""
+"""The demonstration model that hears digits, from a recording and in pieces."""
 
 from __future__ import annotations
 

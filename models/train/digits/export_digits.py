@@ -29,7 +29,7 @@ CONFIG = """# proto-file: beamwright/v1/model.proto
 # proto-message: beamwright.v1.ModelConfig
 format_version: 1
 name: "digits-en"
-description: "Spoken English digits, as they are said (convolutions and LSTM layers with a CTC output, trained on synthetic voices)"
+description: "A demonstration: spoken English digits, as they are said (convolutions and LSTM layers with a CTC output, trained on synthetic voices alone; 23.5 % of words wrong on people)"
 sound {{}}
 encoder {{
   graph: "encoder.onnx" input: "x"
