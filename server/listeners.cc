@@ -14,6 +14,7 @@
 #include "ops/base/cgroup.h"
 #include "ops/base/status.h"
 #include "server/rpc/listening_sockets.h"
+#include "server/serving/host_port.h"
 
 namespace beamwright {
 namespace {
@@ -84,6 +85,28 @@ std::vector<absl::Status> OtherConflicts(const serving::Flags& flags, const absl
     }
   }
   return is_conflict ? others : std::vector<absl::Status>();
+}
+
+void LogWhoMayCall(const serving::Flags& flags) {
+  const std::pair<const char*, const std::string&> addresses[] = {
+      {"--grpc-address", flags.grpc_address},
+      {"--http-address", flags.http_address},
+      {"--websocket-address", flags.websocket_address}};
+  std::string opening;
+  std::string open;
+  for (const auto& [flag, address] : addresses) {
+    if (!access::IsLocal(address)) {
+      absl::StrAppend(&open, open.empty() ? "" : ", ", address);
+    } else if (serving::ParseHostPort(address).ok()) {
+      absl::StrAppend(&opening, " ", flag, " ", serving::WithHost("0.0.0.0", address));
+    }
+  }
+  if (open.empty() && !opening.empty()) {
+    spdlog::info("only this machine can call; to admit others:{} (docs/security.md)", opening);
+  } else if (!open.empty() && flags.guard.tls.cert.empty() && flags.guard.token_file.empty()) {
+    spdlog::warn("other machines can call {} without TLS and without tokens (docs/security.md)",
+                 open);
+  }
 }
 
 absl::StatusOr<http::Cors> CorsOf(const serving::Flags& flags) {

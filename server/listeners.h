@@ -55,6 +55,10 @@ absl::StatusOr<std::unique_ptr<websocket::Listener>> ListenForStreams(const serv
 // Nothing listens when it is called.
 std::vector<absl::Status> OtherConflicts(const serving::Flags& flags, const absl::Status& error);
 
+// Writes to the log who can call: this machine alone, with the flags that admit others, or every
+// machine, if neither TLS nor tokens restrict it.
+void LogWhoMayCall(const serving::Flags& flags);
+
 // Where calls are answered from now on. Whoever waits for a file waits for models, too.
 absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
                             const http::Listener* http, const http::Listener* admin,

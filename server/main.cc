@@ -255,6 +255,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   BW_RETURN_IF_ERROR(WritePortFiles(flags, *server, http_listener.get(), admin_listener.get(),
                                     stream_listener.get()));
   spdlog::info("ready on {}", server->address());
+  LogWhoMayCall(flags);
 
   std::optional<serving::RepositoryPoller> poller;
   if (flags.model_control == "poll") {

@@ -35,8 +35,8 @@ void Guard::Refresh() const {
 
 bool IsLocal(const std::string& address) {
   return address == "none" || absl::StartsWith(address, "unix:") ||
-         absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
-         absl::StartsWith(address, "[::1]:");
+         absl::StartsWith(address, "unix-abstract:") || absl::StartsWith(address, "127.") ||
+         absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]:");
 }
 
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const GuardOptions& options,

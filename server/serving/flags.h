@@ -20,10 +20,11 @@ namespace beamwright::serving {
 
 struct Flags {
   ModelPaths models;  // at least one path
-  // Where to listen, HOST:PORT; HTTP and metrics may be "none".
-  std::string grpc_address = "0.0.0.0:8001";
-  std::string http_address = "0.0.0.0:8000";
-  std::string metrics_address = "0.0.0.0:8002";
+  // Where to listen, HOST:PORT; HTTP and metrics may be "none". By default on loopback, because by
+  // default there are neither TLS nor tokens.
+  std::string grpc_address = "127.0.0.1:8001";
+  std::string http_address = "127.0.0.1:8000";
+  std::string metrics_address = "127.0.0.1:8002";
   // For operators; "none" turns it off.
   std::string admin_address = "127.0.0.1:8003";
   int grpc_max_metadata_bytes = 16 << 10;

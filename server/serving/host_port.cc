@@ -22,6 +22,10 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& address) {
   return result;
 }
 
+std::string WithHost(const std::string& host, const std::string& address) {
+  return absl::StrCat(host, address.substr(address.rfind(':')));
+}
+
 std::string WithPort(const std::string& address, int port) {
   return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }

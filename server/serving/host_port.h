@@ -16,6 +16,9 @@ struct HostPort {
 // "host:port", "[::1]:port". InvalidArgument for what is neither.
 absl::StatusOr<HostPort> ParseHostPort(const std::string& address);
 
+// The port of `address`, which is a host:port, on another host.
+std::string WithHost(const std::string& host, const std::string& address);
+
 // A host:port with the port that was taken.
 std::string WithPort(const std::string& address, int port);
 

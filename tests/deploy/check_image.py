@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks what deploy/ says of an image against the server, without making one (`./dev image` does).
 
-Usage: check_image.py ROOT. Image and compose.yaml have the ports that the server listens on by itself; compose.yaml waits
+Usage: check_image.py ROOT. The image exposes the ports that the server has by itself, and listens on them on all
+addresses; compose.yaml publishes them to this machine alone, and waits
 for longer than the server takes to stop; both ask the same of its health. Prints what is wrong and exits with 1 if
 anything is.
 """
@@ -25,10 +26,12 @@ def main():
     faults = []
     dockerfile, compose, flags = (
         read(name) for name in ("deploy/Dockerfile", "deploy/compose.yaml", "server/serving/flags.h"))
-    ports = set(re.findall(r'"0\.0\.0\.0:(\d+)"', flags))
+    ports = set(re.findall(r'(?:grpc|http|metrics)_address = "127\.0\.0\.1:(\d+)"', flags))
     exposed = set(re.search(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE).group(1).split())
     for name, found in (("deploy/Dockerfile", exposed),
-                        ("deploy/compose.yaml", set(re.findall(r'- "\d+:(\d+)"', compose)))):
+                        ("deploy/Dockerfile's addresses",
+                         set(re.findall(r"BEAMWRIGHT_\w+_ADDRESS=0\.0\.0\.0:(\d+)", dockerfile))),
+                        ("deploy/compose.yaml", set(re.findall(r'- "127\.0\.0\.1:\d+:(\d+)"', compose)))):
         if found != ports:
             faults.append(f"{name}: has the ports {sorted(found)}, the server {sorted(ports)}")
 

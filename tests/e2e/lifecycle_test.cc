@@ -355,6 +355,15 @@ TEST_F(StartTest, AllPortsThatAreTakenAreNamedAtOnce) {
 }
 
 // For the stacks of its threads.
+TEST_F(StartTest, TheLogSaysWhoCanCall) {
+  ServerProcess local({"--model-path", DefaultModel(), "--http-address", "none"});
+  EXPECT_EQ(local.WaitForLine("only this machine can call; to admit others: "),
+            "--grpc-address 0.0.0.0:0 (docs/security.md)");
+  ServerProcess open({"--model-path", DefaultModel(), "--grpc-address", "0.0.0.0:0"});
+  EXPECT_EQ(open.WaitForLine("other machines can call "),
+            "0.0.0.0:0 without TLS and without tokens (docs/security.md)");
+}
+
 TEST_F(StartTest, TooLittleAddressSpaceIsSaid) {
   for (const int kilobytes : {300'000, 800'000}) {
     ServerProcess server(

@@ -71,7 +71,9 @@ class Replica:
             self.process = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{self.space}", self.bin / program, "--model-repository", self.repository,
                  "--model-control", "poll", "--repository-poll-interval", "200ms", "--golden-requests", "4",
-                 "--threads", "1", "--drain-delay", "3s", "--drain-timeout", "10s", "--admin-address", "none", *self.more],
+                 "--threads", "1", "--drain-delay", "3s", "--drain-timeout", "10s", "--admin-address", "none",
+                 "--grpc-address", f"{self.address}:8001", "--http-address", f"{self.address}:8000", "--metrics-address",
+                 f"{self.address}:8002", *self.more],
                 stdout=log, stderr=log)
 
     def page(self, path):

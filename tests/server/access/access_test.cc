@@ -269,7 +269,7 @@ TEST(GuardTest, SettingsThatDoNotGoTogetherAreRefused) {
   options = {};
   options.token_file = temp.At("auth");
   EXPECT_THAT(refused(options, "0.0.0.0:1"), HasSubstr("'0.0.0.0:1'"));
-  for (const char* local : {"[::1]:8001", "localhost:1", "unix:/x", "none"}) {
+  for (const char* local : {"[::1]:8001", "localhost:1", "unix:/x", "unix-abstract:x", "none"}) {
     EXPECT_EQ(refused(options, local), "");
   }
   options.tokens_in_clear = true;

@@ -23,7 +23,9 @@ ParsedFlags Parse(std::vector<const char*> arguments) {
 TEST(FlagsTest, DefaultsAreThoseOfTheEngineButForStreams) {
   const ParsedFlags parsed = Parse({"--model-path", "m"});
   ASSERT_FALSE(parsed.exit_code.has_value());
-  EXPECT_EQ(parsed.flags.grpc_address, "0.0.0.0:8001");
+  EXPECT_EQ(parsed.flags.grpc_address, "127.0.0.1:8001");
+  EXPECT_EQ(parsed.flags.http_address, "127.0.0.1:8000");
+  EXPECT_EQ(parsed.flags.metrics_address, "127.0.0.1:8002");
   EXPECT_EQ(parsed.flags.engine.num_threads, engine::EngineOptions().num_threads);
   EXPECT_EQ(parsed.flags.engine.num_streams, engine::EngineOptions::kStreamsAsWorkIs);
   EXPECT_EQ(parsed.flags.engine.max_rows, engine::EngineOptions().max_rows);
