@@ -36,14 +36,14 @@ inline void AddLanguageModel(int tokens, bundle::Bundle& bundle) {
   bundle.language_models["lm"] = graph.Build();
 }
 
-// The same, of labels: log P(labels), without an end. The blank, 0, is what it begins with.
-inline double PlainLanguageModel(int tokens, const Labels& labels) {
+// The same, of labels: log P(labels), without an end. begin: the token that it begins with.
+inline double PlainLanguageModel(int tokens, const Labels& labels, int32_t begin = 0) {
   const Weight embedding("lm.embedding", tokens, kCells);
   const Weight recurrent("lm.h", kCells, kCells);
   const Weight output("lm.output", kCells, tokens);
   std::vector<double> h(kCells, kStart);
   double sum = 0;
-  int32_t read = 0;
+  int32_t read = begin;
   for (const int32_t label : labels) {
     h = Plus(embedding.Row(read), recurrent.Times(h));
     for (double& value : h) {

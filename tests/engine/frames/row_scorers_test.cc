@@ -110,18 +110,28 @@ TEST(RowScorersTest, ALanguageModelCountsByTheLabelsOfATransducer) {
   }
 }
 
+// What it begins with is the vocabulary's token of that name, or else the blank.
 TEST(RowScorersTest, ALanguageModelCountsByTheLabelsOfCtc) {
-  bundle::Bundle bundle = CtcBundle({});
-  AddLanguageModel(kColumns, bundle);
-  const ModelPtr model = Compiled(std::move(bundle));
-  ASSERT_NE(model, nullptr);
-  const auto features = RandomFeatures(4, 3);
-  v1::DecodeOptions options = WideBeam();
-  Add("lm", 1.5f, options);
-  const auto answer = Started()->DecodeAndWait(model, FeatureSource(features), options);
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  ExpectBest(*answer, AllLabellings(CtcLogProbs(features), 0),
-             [](const Labels& labels) { return 1.5 * PlainLanguageModel(kColumns, labels); });
+  for (const int begin : {0, 3}) {
+    SCOPED_TRACE(begin);
+    bundle::Bundle bundle = CtcBundle({});
+    if (begin > 0) {
+      v1::TextConfig& target = *bundle.config.mutable_target();
+      target.set_begin_token("c");
+      bundle.target = engine_testing::Codec(target, "_\na\nb\nc\nd\n");
+    }
+    AddLanguageModel(kColumns, bundle);
+    const ModelPtr model = Compiled(std::move(bundle));
+    ASSERT_NE(model, nullptr);
+    const auto features = RandomFeatures(4, 3);
+    v1::DecodeOptions options = WideBeam();
+    Add("lm", 1.5f, options);
+    const auto answer = Started()->DecodeAndWait(model, FeatureSource(features), options);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    ExpectBest(*answer, AllLabellings(CtcLogProbs(features), 0), [begin](const Labels& labels) {
+      return 1.5 * PlainLanguageModel(kColumns, labels, begin);
+    });
+  }
 }
 
 // Neighbours that ask for other scorers, threads and streams change no bit.
