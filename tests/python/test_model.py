@@ -252,7 +252,7 @@ except beamwright.EngineError as error:
     assert "there is no file /no/such.so" in run_python(code, BEAMWRIGHT_LIBRARY="/no/such.so")
     fake = tmp_path / "libbeamwright.so.1"
     fake.write_text("not a library")
-    assert "pip install beamwright-engine" in run_python(code, BEAMWRIGHT_LIBRARY=str(fake))
+    assert "Install the release's file beamwright_engine-" in run_python(code, BEAMWRIGHT_LIBRARY=str(fake))
 
 
 @pytest.mark.of_the_build

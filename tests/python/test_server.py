@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pathlib
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
@@ -96,6 +97,7 @@ with server.client() as client:
 def test_an_interrupt_does_not_reach_it():
     """Ctrl-C goes to the whole group of processes of a terminal."""
     code = START + """
+import shutil
 import signal
 start()
 try:
@@ -172,6 +174,7 @@ def test_a_server_that_does_not_get_ready(tmp_path):
 def test_where_the_program_is(tmp_path, monkeypatch):
     monkeypatch.delenv("BEAMWRIGHT_SERVER_PROGRAM")
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(_programs, "_checkout", lambda: None)
     with pytest.raises(ServerError, match=r"not found. Build it .*name it by BEAMWRIGHT_SERVER_PROGRAM"):
         beamwright.serve(MODEL)
     program = tmp_path / "beamwright-server"
@@ -192,6 +195,28 @@ def test_where_the_program_is(tmp_path, monkeypatch):
     (packaged / "beamwright-server").touch()
     monkeypatch.setattr(_programs, "_FOLDER", packaged)
     assert _programs.find("beamwright-server") == packaged / "beamwright-server"
+
+
+@pytest.mark.of_the_build
+def test_a_package_that_pip_installed_from_a_checkout_finds_what_it_built(tmp_path, monkeypatch):
+    root = tmp_path / "a checkout"
+    (root / "build" / "bin").mkdir(parents=True)
+    (root / "build" / "bin" / "beamwright-server").write_text("#!/bin/sh\nexit 8\n")
+    (root / "build" / "bin" / "beamwright-server").chmod(0o755)
+    installed = tmp_path / "site-packages"
+    source = pathlib.Path(beamwright.__file__).resolve().parents[2]
+    shutil.copytree(source, root / "client" / "python")
+    run = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", installed]
+    subprocess.run([*run, root / "client" / "python"], check=True)
+    code = "import beamwright; beamwright.serve('.')"
+    environment = {**os.environ, "PATH": "/nowhere", "PYTHONPATH": str(installed)}
+    del environment["BEAMWRIGHT_SERVER_PROGRAM"]
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert "ended with exit code 8" in done.stderr
+    (root / "build" / "bin" / "beamwright-server").unlink()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert "the program beamwright-server was not found" in done.stderr
 
 
 @pytest.mark.of_the_build
@@ -216,13 +241,15 @@ def test_the_model_of_a_wheel_is_found_where_there_is_no_such_folder(tmp_path, m
 
 
 @pytest.mark.of_the_build
-def test_the_command_line(server, monkeypatch):
+def test_the_command_line(server, tmp_path):
     programs = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).parent
     command = [sys.executable, "-m", "beamwright", "decode", "--server", server.address, "cat"]
     environment = {**os.environ, "BEAMWRIGHT_PROGRAM": str(programs / "beamwright")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert "K AE1 T" in done.stdout
-    environment = {**os.environ, "PATH": "/nowhere"}
+    copy = tmp_path / "beamwright"  # not in a checkout
+    shutil.copytree(pathlib.Path(beamwright.__file__).parent, copy)
+    environment = {**os.environ, "PATH": "/nowhere", "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert "the program beamwright was not found" in done.stderr

@@ -12,8 +12,9 @@ import pathlib
 import threading
 from typing import Any
 
-from . import _answers, _wire
+from . import _answers, _programs, _wire
 from ._errors import ClientClosedError, EngineError, ForkError
+from ._version import __version__
 
 LIBRARY_VARIABLE = "BEAMWRIGHT_LIBRARY"
 _NAME = "libbeamwright.so.1"
@@ -50,12 +51,14 @@ def _packaged() -> pathlib.Path | None:
 
 
 def library_path() -> str:
-    """What is loaded: named by BEAMWRIGHT_LIBRARY, else of beamwright-engine, else where the loader looks."""
+    """What is loaded: named by BEAMWRIGHT_LIBRARY, else of beamwright-engine, else built in this package's
+    checkout, else where the loader looks.
+    """
     if value := os.environ.get(LIBRARY_VARIABLE):
         if not pathlib.Path(value).is_file():
             raise EngineError(f"{LIBRARY_VARIABLE}: there is no file {value}")
         return str(pathlib.Path(value).resolve())
-    return str(_packaged() or _NAME)
+    return str(_packaged() or _programs.built(f"lib/{_NAME}") or _NAME)
 
 
 def _open(path: str) -> ctypes.CDLL:
@@ -70,8 +73,9 @@ def _open(path: str) -> ctypes.CDLL:
         return ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
     except OSError as error:
         raise EngineError(
-            f"the library for decoding in process cannot be loaded ({error}). Install it (pip install "
-            f"beamwright-engine), or name a build's by {LIBRARY_VARIABLE} (build/lib/{_NAME})."
+            f"the library for decoding in process cannot be loaded ({error}). Install the release's file "
+            f"beamwright_engine-{__version__}-py3-none-manylinux_2_34_x86_64.whl, or name a build's library by "
+            f"{LIBRARY_VARIABLE} (build/lib/{_NAME})."
         ) from None
     finally:
         for name in asleep:

@@ -59,7 +59,8 @@ def serve(
         repository: A folder of models.
         address: Where it listens for gRPC: "host:port", where port 0 is a free one, or "unix:/path".
         program: The server program. None: that of the installed package, else the one that the
-            environment's BEAMWRIGHT_SERVER_PROGRAM names, else beamwright-server on the path.
+            environment's BEAMWRIGHT_SERVER_PROGRAM names, else the one that was built in the checkout that the
+            package was installed from, else beamwright-server on the path.
         timeout: Seconds in which it must be ready.
         **settings: Any flag of the server, with _ for -: `threads=2`, `max_rows=512`,
             `http_address="127.0.0.1:0"`. HTTP, metrics and operators' listeners are off unless they

@@ -1,4 +1,4 @@
-"""Decodes a Dataset of Ray, over servers or in its workers: `pip install 'beamwright[ray]'`.
+"""Decodes a Dataset of Ray, over servers or in its workers. It needs `pip install 'ray[data]'`.
 
     import ray
     import beamwright.ray
