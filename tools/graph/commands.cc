@@ -210,15 +210,38 @@ absl::Status Bench(const BenchFlags& flags, std::ostream& output) {
 }
 
 void ListOperators(std::ostream& output) {
-  output << "| operator | attributes |\n| --- | --- |\n";
+  // A row for each list of attributes, in the order of its first operator.
+  std::vector<std::pair<std::string, std::vector<std::string>>> rows;
   for (const Operator& op : Operators().all()) {
     const std::string attributes = absl::StrJoin(op.attributes, ", ");
-    output << absl::StrCat("| ", op.name, " | ", attributes, attributes.empty() ? "|" : " |", "\n");
+    auto row = std::find_if(rows.begin(), rows.end(),
+                            [&](const auto& other) { return other.first == attributes; });
+    if (row == rows.end()) {
+      row = rows.insert(rows.end(), {attributes, {}});
+    }
+    row->second.push_back(std::string(op.name));
   }
-  output << "\n| ONNX operator | from opset | becomes |\n| --- | --- | --- |\n";
+  output << "| operators | attributes |\n| --- | --- |\n";
+  for (const auto& [attributes, names] : rows) {
+    output << absl::StrCat("| ", absl::StrJoin(names, ", "), " | ",
+                           attributes.empty() ? "none" : attributes, " |\n");
+  }
+
+  // A row for each opset of the operators that keep their name, then one for each other operator.
+  std::map<int, std::vector<std::string>> kept;
+  std::string others;
   for (const OnnxOperatorLine& line : ListOnnxOperators()) {
-    output << absl::StrCat("| ", line.name, " | ", line.since, " | ", line.becomes, " |\n");
+    if (line.name == line.becomes) {
+      kept[line.since].push_back(std::string(line.name));
+    } else {
+      absl::StrAppend(&others, "| ", line.name, " | ", line.since, " | ", line.becomes, " |\n");
+    }
   }
+  output << "\n| ONNX operators | from opset | become |\n| --- | --- | --- |\n";
+  for (const auto& [since, names] : kept) {
+    output << absl::StrCat("| ", absl::StrJoin(names, ", "), " | ", since, " | the same |\n");
+  }
+  output << others;
 }
 
 }  // namespace beamwright::ops
