@@ -14,7 +14,7 @@ from conftest import ROOT
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "client/python/README.md"])
+@pytest.mark.parametrize("page", ["docs/python.md", "client/python/README.md"])
 def test_blocks(page, tmp_path, monkeypatch):
     (tmp_path / "models").symlink_to(ROOT / "models")
     (tmp_path / "exports").symlink_to(ROOT / "tests" / "tools" / "graph" / "testdata" / "step-lstm")
