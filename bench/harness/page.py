@@ -228,7 +228,7 @@ def crowd(found: streams.Crowd) -> Lines:
 INTRODUCTION = """# Benchmark results
 
 For people who compare Beamwright with other runtimes and servers. The commands in the sections write this page; do not edit
-it. Method, and what bounds each figure: [docs/performance.md](../docs/performance.md).
+it. Method, and what bounds each figure: [README.md](README.md).
 
 Peers compute the same graph with the same weights, on as many threads; sides take turns, and medians of rounds are compared.
 *search in graph*: beam search as an ONNX Loop around the step, with the keys of the attention outside. *NumPy search*: a step
