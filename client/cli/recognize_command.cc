@@ -1,6 +1,4 @@
 // beamwright recognize: sound in, words out while they are spoken; as text, JSON or subtitles.
-#include <unistd.h>
-
 #include <algorithm>
 #include <functional>
 #include <iostream>
@@ -18,10 +16,9 @@
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
 #include "client/cli/model_flags.h"
+#include "client/cli/sound.h"
 #include "client/cli/subtitles.h"
 #include "client/cli/terminal.h"
-#include "client/cli/wav.h"
-#include "ops/base/file.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -32,8 +29,7 @@ struct RecognizeFlags {
   FeatureFlags features;
   ConnectionFlags connection;
   v1::RecognizeConfig config;
-  std::string samples = "pcm16";
-  int sample_rate = 16000;
+  SoundFlags sound;
   v1::Endpoint endpoint;
   bool ends_segments = false;
   bool json = false;
@@ -48,64 +44,18 @@ struct NamedSource {
   bool is_sound = true;
   v1::AudioFormat format;
   Pieces next;
+  std::shared_ptr<absl::Status> failure;  // of reading it; null: it cannot fail
 };
 
-// Bytes of sound in a piece: a tenth of a second.
-size_t PieceBytes(const v1::AudioFormat& format) {
-  const int rate = format.has_sample_rate() ? format.sample_rate() : 16000;
-  return static_cast<size_t>(std::max(rate, 10) / 10) * SampleBytes(format);
-}
-
-Pieces PiecesOf(std::shared_ptr<const std::string> bytes, absl::string_view samples, size_t size) {
-  return [bytes = std::move(bytes), samples, size](v1::RecognizeRequest& piece) mutable {
-    if (samples.empty()) {
-      return false;
-    }
-    piece.set_audio(std::string(samples.substr(0, size)));
-    samples.remove_prefix(std::min(size, samples.size()));
-    return true;
-  };
-}
-
-// Samples from a pipe, as they come.
-Pieces PiecesOfInput(size_t size, size_t width) {
-  return [size, width, rest = std::string()](v1::RecognizeRequest& piece) mutable {
-    std::string bytes = std::exchange(rest, "");
-    while (bytes.size() < width) {
-      const size_t before = bytes.size();
-      bytes.resize(before + size);
-      const ssize_t count = ::read(STDIN_FILENO, bytes.data() + before, size);
-      bytes.resize(before + static_cast<size_t>(std::max<ssize_t>(count, 0)));
-      if (count <= 0) {
-        break;  // half a sample at the end is the server's to refuse
-      }
-    }
-    const size_t whole = bytes.size() < width ? bytes.size() : bytes.size() / width * width;
-    rest = bytes.substr(whole);
-    bytes.resize(whole);
-    piece.set_audio(std::move(bytes));
+NamedSource SourceOf(const std::string& path, Sound sound) {
+  NamedSource source;
+  source.name = path == "-" ? "standard input" : path;
+  source.format = sound.format;
+  source.failure = sound.failure;
+  source.next = [next = std::move(sound.next)](v1::RecognizeRequest& piece) {
+    piece.set_audio(next());
     return !piece.audio().empty();
   };
-}
-
-absl::StatusOr<NamedSource> OpenSound(const std::string& path, const v1::AudioFormat& raw) {
-  NamedSource source;
-  source.name = path;
-  source.format = raw;
-  if (path == "-") {
-    source.name = "standard input";
-    source.next = PiecesOfInput(PieceBytes(raw), SampleBytes(raw));
-    return source;
-  }
-  BW_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
-  auto shared = std::make_shared<const std::string>(std::move(bytes));
-  absl::string_view samples = *shared;
-  if (IsWav(samples)) {
-    BW_ASSIGN_OR_RETURN(const WavFile wav, ParseWav(samples));
-    source.format = wav.format;
-    samples = wav.samples;
-  }
-  source.next = PiecesOf(shared, samples, PieceBytes(source.format));
   return source;
 }
 
@@ -196,18 +146,12 @@ absl::Status RecognizeOne(Client& client, const RecognizeFlags& flags, NamedSour
     *config.mutable_endpoint() = flags.endpoint;
   }
   SegmentPrinter printer(flags, num_subtitles);
-  return client.Recognize(config, flags.connection.Deadline(), source.next,
-                          [&](const v1::RecognizeResponse& message) {
-                            printer.Print(message);
-                            return static_cast<bool>(std::cout);
-                          });
-}
-
-v1::AudioFormat RawFormat(const RecognizeFlags& flags) {
-  v1::AudioFormat format;
-  format.set_samples(flags.samples == "f32" ? v1::SAMPLE_FORMAT_F32 : v1::SAMPLE_FORMAT_PCM16);
-  format.set_sample_rate(flags.sample_rate);
-  return format;
+  const absl::Status status = client.Recognize(config, flags.connection.Deadline(), source.next,
+                                               [&](const v1::RecognizeResponse& message) {
+                                                 printer.Print(message);
+                                                 return static_cast<bool>(std::cout);
+                                               });
+  return source.failure != nullptr && !source.failure->ok() ? *source.failure : status;
 }
 
 // All sources that the command line names, or what is wrong with it.
@@ -223,12 +167,12 @@ absl::StatusOr<std::vector<NamedSource>> OpenSources(Client& client, const Recog
     }
   }
   for (const std::string& path : flags.files) {
-    absl::StatusOr<NamedSource> sound = OpenSound(path, RawFormat(flags));
+    absl::StatusOr<Sound> sound = OpenSound(path, flags.sound);
     if (!sound.ok()) {
       return absl::Status(sound.status().code(),
                           absl::StrCat(path, ": ", sound.status().message()));
     }
-    sources.push_back(*std::move(sound));
+    sources.push_back(SourceOf(path, *std::move(sound)));
   }
   return sources;
 }
@@ -277,14 +221,9 @@ Command AddRecognizeCommand(CLI::App& parent) {
   auto flags = std::make_shared<RecognizeFlags>();
   flags->connection.timeout = absl::Hours(1);
   app->add_option("FILE", flags->files,
-                  "WAV files of one channel, or raw samples; - reads raw samples from standard "
-                  "input as they come.");
+                  "Recordings: WAV, FLAC, Ogg, AIFF, AU, MP3; - reads standard input as it comes.");
   AddFeatureFlags(*app, flags->features);
-  app->add_option("--samples", flags->samples, "How they are written: pcm16 or f32.")
-      ->check(CLI::IsMember({"pcm16", "f32"}))
-      ->group("Raw samples");
-  AddIntFlag(*app, {"--sample-rate", "Raw samples", "Samples a second."}, 8000, 48000,
-             flags->sample_rate);
+  AddSoundFlags(*app, flags->sound);
   AddModelFlags(*app, flags->config);
   AddConnectionFlags(*app, flags->connection);
   AddMessageFlags(*app, "Other options", *flags->config.mutable_options());
@@ -303,7 +242,7 @@ Command AddRecognizeCommand(CLI::App& parent) {
       "A segment is printed when it ends: by default with its source, with --segments at pauses.\n"
       "Examples:\n"
       "  beamwright recognize talk.wav --model speech\n"
-      "  arecord -q -f S16_LE -r 16000 -t raw | beamwright recognize - --segments --provisional\n"
+      "  arecord -q -f S16_LE -r 16000 -t wav | beamwright recognize - --segments --provisional\n"
       "  beamwright recognize talk.wav --segments --srt > talk.srt\n"
       "Exit code: 0 all recognised, 1 a source or the server failed, 2 wrong command line.");
   return {app, [app, flags] { return Recognize(*app, *flags); }};

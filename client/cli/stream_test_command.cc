@@ -20,11 +20,10 @@
 #include "client/cli/load_report.h"
 #include "client/cli/model_flags.h"
 #include "client/cli/output.pb.h"
+#include "client/cli/sound.h"
 #include "client/cli/terminal.h"
-#include "client/cli/wav.h"
 #include "client/load/server_facts.h"
 #include "client/load/stream_load.h"
-#include "ops/base/file.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -34,6 +33,7 @@ constexpr absl::Duration kScrapeTimeout = absl::Seconds(5);
 
 struct StreamTestFlags {
   std::vector<std::string> files;
+  SoundFlags sound;
   ConnectionFlags connection;
   StreamLoadOptions load;
   v1::Endpoint endpoint;
@@ -45,25 +45,28 @@ struct StreamTestFlags {
 // The files' sound in pieces, as a microphone gives it. All are of one format, which is set.
 absl::Status ReadSound(const StreamTestFlags& flags, StreamLoadOptions& load) {
   for (const std::string& path : flags.files) {
-    BW_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-    const absl::StatusOr<WavFile> wav =
-        IsWav(bytes) ? ParseWav(bytes) : Invalid("is not a WAV file");
-    if (!wav.ok()) {
-      return Invalid(path, ": ", wav.status().message());
+    const absl::StatusOr<Sound> sound = OpenSound(path, flags.sound);
+    if (!sound.ok()) {
+      return Annotate(sound.status(), path);
     }
     v1::AudioFormat& format = *load.config.mutable_audio();
-    if (!load.sources.empty() && wav->format.SerializeAsString() != format.SerializeAsString()) {
+    if (!load.sources.empty() && sound->format.SerializeAsString() != format.SerializeAsString()) {
       return Invalid(path, ": is of another rate or width than the file before it");
     }
-    format = wav->format;
+    format = sound->format;
+    std::string samples;
+    for (std::string piece = sound->next(); !piece.empty(); piece = sound->next()) {
+      samples += piece;
+    }
+    BW_RETURN_IF_ERROR(Annotate(*sound->failure, path));
     const auto num_samples = static_cast<size_t>(
         std::max(1.0, format.sample_rate() * absl::ToDoubleSeconds(load.piece)));
     const size_t size = num_samples * SampleBytes(format);
     SpokenSource& source = load.sources.emplace_back();
-    source.length = absl::Seconds(1) * (static_cast<double>(wav->samples.size()) /
-                                        SampleBytes(format) / format.sample_rate());
-    for (size_t at = 0; at < wav->samples.size(); at += size) {
-      source.pieces.emplace_back().set_audio(std::string(wav->samples.substr(at, size)));
+    source.length = absl::Seconds(1) * (static_cast<double>(samples.size()) / SampleBytes(format) /
+                                        format.sample_rate());
+    for (size_t at = 0; at < samples.size(); at += size) {
+      source.pieces.emplace_back().set_audio(samples.substr(at, size));
     }
   }
   return absl::OkStatus();
@@ -201,7 +204,7 @@ Command AddStreamTestCommand(CLI::App& parent) {
       "stream-test", "Have many people speak at once, and measure when they are answered.");
   auto flags = std::make_shared<StreamTestFlags>();
   StreamLoadOptions& load = flags->load;
-  app->add_option("FILE", flags->files, "WAV files of one channel; streams take turns.")
+  app->add_option("FILE", flags->files, "Recordings, as for recognize; streams take turns.")
       ->required();
   AddIntFlag(*app, {"--streams", "Load", "How many speak at once."}, 1, kMaxConcurrency,
              load.streams);
@@ -217,6 +220,7 @@ Command AddStreamTestCommand(CLI::App& parent) {
   app->add_option("--metrics", flags->metrics,
                   "Where the server's metrics are, HOST:PORT: what it counted is printed, too.")
       ->group("Load");
+  AddChannelFlag(*app, flags->sound);
   AddModelFlags(*app, load.config);
   AddConnectionFlags(*app, flags->connection);
   AddMessageFlags(*app, "Other options", *load.config.mutable_options());

@@ -50,7 +50,8 @@ def make(work, out):
     manual.write(root / "usr/bin", root / "usr/share/man")
     (root / "var/lib/beamwright/models").mkdir(parents=True)
     size = sum(path.stat().st_size for path in common.files_of(root)) // 1024
-    control = CONTROL.format(version=common.VERSION, size=size, depends=f"{dependencies(root, work / 'shlibs')}, adduser")
+    depends = f"{dependencies(root, work / 'shlibs')}, libsndfile1, adduser"  # the second is loaded, not linked
+    control = CONTROL.format(version=common.VERSION, size=size, depends=depends)
     (root / "DEBIAN").mkdir()
     (root / "DEBIAN/control").write_text(control)
     (root / "DEBIAN/conffiles").write_text("/etc/beamwright/server.conf\n")

@@ -439,6 +439,7 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"recognize", "x.wav", "--json", "--srt"}, "--json and --srt exclude each other"},
       {{"recognize", "x.wav", "--samples", "pcm24"}, "--samples"},
       {{"recognize", "x.wav", "--sample-rate", "7"}, "--sample-rate"},
+      {{"recognize", "x.wav", "--channel", "65"}, "--channel"},
       {{"recognize", "x.wav", "--pause-ms", "-1"}, "--pause-ms"},
       {{"explain"}, "SOURCE is required"},
       {{"explain", "--trace", "0", "x"}, "--trace: 0 leaves nothing to explain"},

@@ -392,6 +392,38 @@ TEST_F(RecognizeTest, TheLoadTesterOfStreamsAgreesWithTheServersMetrics) {
   EXPECT_EQ(failures.counted_calls().at("NOT_FOUND"), failures.failed_streams().at("NOT_FOUND"));
 }
 
+// A file of another kind than WAV: AU, which has samples with the highest byte first.
+std::string AuFile(const std::string& pcm16) {
+  std::string bytes(".snd\0\0\0\x18\xff\xff\xff\xff\0\0\0\3\0\0\x3e\x80\0\0\0\1", 24);
+  for (size_t i = 0; i + 1 < pcm16.size(); i += 2) {
+    bytes += {pcm16[i + 1], pcm16[i]};
+  }
+  return bytes;
+}
+
+TEST_F(RecognizeTest, RecordingsOfAnyKindAreReadOrRefusedByTheirFirstBytes) {
+  const std::string bytes = Tones({5, 9}, 16000);
+  const auto run = [&](const std::string& name, const std::string& content) {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << content;
+    return client::Beamwright(
+        {"recognize", path, "--server", server_->address(), "--model", "tones"}, "");
+  };
+  const client::ProcessResult wav = run("a.wav", WavHeader(16000, bytes.size()) + bytes);
+  EXPECT_THAT(wav.out, HasSubstr("t5 t9"));
+  EXPECT_EQ(run("a.au", AuFile(bytes)).out, wav.out);
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {std::string("\0\0\0\x20", 4) + "ftypM4A and the rest",
+       "it is MP4 (M4A, AAC), which is not read"},
+      {"fLaC and then nothing", "begins as FLAC and cannot be read"},
+      {bytes, "raw samples need --samples"}};
+  for (const auto& [content, message] : refused) {
+    const client::ProcessResult result = run("refused", content);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    EXPECT_THAT(result.err, HasSubstr(message));
+  }
+}
+
 TEST_F(RecognizeTest, TheCommandLineReadsFilesAndPipes) {
   const std::string wav = folder_ + "/two.wav";
   const std::string bytes = WriteWav(wav, {5, 9});
@@ -404,8 +436,15 @@ TEST_F(RecognizeTest, TheCommandLineReadsFilesAndPipes) {
   client::ProcessResult text = run({wav}, "");
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("s  t5 t9\n"));
-  client::ProcessResult pipe = run({"-"}, bytes);
+  client::ProcessResult pipe = run({"-", "--samples", "pcm16"}, bytes);
   EXPECT_EQ(pipe.out, text.out) << pipe.err;
+  // A WAV file in a pipe, of which the size is not known, is no raw samples.
+  client::ProcessResult piped_wav = run({"-"}, WavHeader(16000, 0) + bytes);
+  EXPECT_EQ(piped_wav.out, text.out) << piped_wav.err;
+  client::ProcessResult raw = run({"-"}, bytes);
+  EXPECT_EQ(raw.exit_code, 2) << raw.out;
+  EXPECT_THAT(raw.err, HasSubstr("no known kind of sound file"));
+  EXPECT_THAT(raw.err, HasSubstr("raw samples need --samples"));
   client::ProcessResult srt = run({wav, "--srt"}, "");
   EXPECT_THAT(srt.out, testing::MatchesRegex("1\n00:00:00,[0-9]+ --> 00:00:00,[0-9]+\nt5 t9\n\n"));
   client::ProcessResult json = run({wav, "--json"}, "");

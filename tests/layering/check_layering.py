@@ -27,6 +27,8 @@ ALLOWED = {
     "ops/base": [],
     "ops/tensor": ["ops/base"],
     "ops/numpy": ["ops/base", "ops/tensor"],
+    # Files of sound: for the program and for servers.
+    "ops/audio": ["ops/base"],
     "ops/graph": ["ops/base", "ops/tensor"],
     "ops/kernels": OPS_GRAPH,
     "ops/import": [*OPS_GRAPH, "ops/kernels"],
@@ -73,8 +75,8 @@ ALLOWED = {
     # ops/base is the status helpers; a client links nothing else of the server's code.
     "client": ["ops/base", "proto", "grpc"],
     "client/load": ["ops/base", "proto", "grpc", "client"],
-    # The program reads tensors from NumPy's files.
-    "client/cli": ["ops/base", "ops/tensor", "ops/numpy", "proto", "grpc", "client", "client/load"],
+    # The program reads tensors from NumPy's files, and sound.
+    "client/cli": ["ops/base", "ops/tensor", "ops/numpy", "ops/audio", "proto", "grpc", "client", "client/load"],
     "client/examples": ["client", "proto"],
 }
 

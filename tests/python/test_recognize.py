@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pathlib
 import shutil
+import struct
 import threading
 import wave
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import beamwright
-from beamwright import ArgumentTypeError, Features, InvalidArgumentError
+from beamwright import ArgumentTypeError, Features, InvalidArgumentError, _sound
 
 TONES = pathlib.Path(__file__).resolve().parents[1] / "frames" / "exports" / "tones"
 FRAMES_BUNDLE = """
@@ -149,14 +150,54 @@ def test_what_is_wrong_is_said(client, tmp_path):
         client.recognize(tones(1), sample_rate=17, model="tones").result()
     with pytest.raises(InvalidArgumentError, match=r"config.audio: the bundle of model 'frames'"):
         client.recognize(tones(1), model="frames").result()
-    path = tmp_path / "stereo.wav"
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(2)
-        file.setsampwidth(2)
-        file.setframerate(16000)
-        file.writeframes(b"\0" * 400)
-    with pytest.raises(InvalidArgumentError, match="has 2 channels"):
-        client.recognize(path, model="tones")
+    for content, message in (
+        (b"", "no known kind"),
+        (b"\0" * 400, "no known kind"),
+        (b"\0\0\0\x20ftypM4A ", "is MP4"),
+        (b"RIFF\0\0\0\0WAVE", "has no samples"),
+    ):
+        path = tmp_path / "refused"
+        path.write_bytes(content)
+        with pytest.raises(InvalidArgumentError, match=message):
+            client.recognize(path, model="tones")
+
+
+def wav(content, kind, channels, rate, bits, size=None):
+    head = struct.pack("<HHIIHH", kind, channels, rate, 0, 0, bits)
+    return (
+        b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0" + head + b"data" + struct.pack("<I", len(content) if size is None else size) + content
+    )
+
+
+def test_encodings_of_wav(tmp_path):
+    """Against arithmetic on the values themselves; mu-law and A-law against values of ITU-T G.711's tables."""
+    values = np.array([0, 0.5, -0.5, 0.25, -1], np.float64)
+    wide = (values * 2**31).astype("<i4")
+    cases = {
+        (1, 8): (values * 128 + 128).astype(np.uint8).tobytes(),
+        (1, 16): (values * 2**15).astype("<i2").tobytes(),
+        (1, 24): wide.view(np.uint8).reshape(-1, 4)[:, 1:].tobytes(),
+        (1, 32): wide.tobytes(),
+        (3, 32): values.astype("<f4").tobytes(),
+        (3, 64): values.astype("<f8").tobytes(),
+    }
+    path = tmp_path / "sound.wav"
+    for (kind, bits), content in cases.items():
+        for size in (None, 0, 0xFFFFFFFF):
+            path.write_bytes(wav(content, kind, 1, 22050, bits, size))
+            rate, samples = _sound.read(path)
+            scale = 32768 if samples.dtype == np.int16 else 1
+            assert rate == 22050
+            np.testing.assert_allclose(samples / scale, values, atol=1e-7, err_msg=f"{kind}, {bits} bits")
+    path.write_bytes(wav(np.array([100, 300, -100, 100], "<i2").tobytes(), 1, 2, 16000, 16))
+    np.testing.assert_allclose(_sound.read(path)[1], [200 / 32768, 0])
+    codes = bytes([0, 0x80, 0xFF, 0x7F, 0x78, 0xD5, 0x2A, 0x55])
+    for kind, expected in (
+        (7, [-32124, 32124, 0, 0, -56, 716, -5372, -716]),
+        (6, [-5504, 5504, 848, -848, -944, 8, -32256, -8]),
+    ):
+        path.write_bytes(wav(codes, kind, 1, 8000, 8))
+        assert _sound.read(path)[1].tolist() == expected
 
 
 def test_what_a_source_raises_reaches_its_caller(client, models):

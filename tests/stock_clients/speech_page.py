@@ -46,7 +46,7 @@ def main():
         write_wave(scratch / "talk.wav", samples)
         programs = scratch / "bin"
         programs.mkdir()
-        (programs / "arecord").write_text(f"#!/bin/sh\nexec tail -c {2 * len(samples)} {scratch}/talk.wav\n")
+        (programs / "arecord").write_text(f"#!/bin/sh\nexec cat {scratch}/talk.wav\n")
         (programs / "arecord").chmod(0o755)
         (programs / SHERPA.name).symlink_to(SHERPA)
         (scratch / "features").symlink_to(ROOT / "tests/frames/exports")

@@ -70,11 +70,15 @@ export class SoundStream {
   }
 }
 
-/** The first channel of a file that the browser can decode, at that rate. */
+/** The mean of the channels of a file that the browser can decode, at that rate. */
 export async function samplesOf(file, rate) {
   const context = new OfflineAudioContext(1, 1, rate);
   const sound = await context.decodeAudioData(await file.arrayBuffer());
-  return sound.getChannelData(0);
+  const mean = new Float32Array(sound.length);
+  for (let channel = 0; channel < sound.numberOfChannels; channel++) {
+    sound.getChannelData(channel).forEach((sample, i) => { mean[i] += sample / sound.numberOfChannels; });
+  }
+  return mean;
 }
 
 /** Listens to the microphone, until it is stopped: `take` gets pieces of samples. */

@@ -317,7 +317,7 @@ class Client(BaseClient):
         """Recognises sound, or frames, while they are sent.
 
         Args:
-            source: The path of a WAV file; an array of samples, int16 or floats up to 1; Features;
+            source: The path of a recording; an array of samples, int16 or floats up to 1; Features;
                 or an iterable of such arrays or Features, which are sent as they come.
             sample_rate: Samples a second, of arrays; 16000 if not given.
             endpoint: True ends segments at pauses; a mapping says when: silence_ms, pause_ms, max_segment_ms.

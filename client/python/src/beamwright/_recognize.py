@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import wave
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from . import _answers, _calls, _requests, _wire
+from . import _answers, _calls, _requests, _sound, _wire
 from ._errors import ArgumentTypeError, Code, invalid, make_error
 from ._types import Features, Recognition, RecognizedSegment, RecognizeUpdate, StableTokens
 
@@ -45,17 +44,6 @@ def config_request(
     return _wire.RecognizeRequest(config=config)
 
 
-def _read_wav(path: str) -> tuple[int, bytes]:
-    with wave.open(path, "rb") as file:
-        if file.getnchannels() != 1 or file.getsampwidth() != 2:
-            raise invalid(
-                "source",
-                f"{path} has {file.getnchannels()} channels of {8 * file.getsampwidth()} bits; "
-                "one channel of 16 bits is read",
-            )
-        return file.getframerate(), file.readframes(file.getnframes())
-
-
 class Pieces:
     """A source cut into requests. Its first piece decides the kind of samples."""
 
@@ -67,10 +55,8 @@ class Pieces:
         """A path as the samples of its file, whose rate it has; anything else as it is."""
         if not isinstance(source, (str, os.PathLike)):
             return source
-        import numpy as np
-
-        self._rate, samples = _read_wav(os.fspath(source))
-        return np.frombuffer(samples, "<i2")
+        self._rate, samples = _sound.read(source)
+        return samples
 
     def config(self, first: Any, config: Any, endpoint: Any, provisional: bool) -> Any:
         """The first request, by what the first piece is."""
