@@ -2,7 +2,7 @@
 
 Starts the server on a model, decodes the dev and test parts through the command-line client, and prints
 Markdown tables. With --peers Phonetisaurus is trained on the same training words and g2p-en's network is
-run, on the same test words, in the same run. docs/model-g2p-en.md shows what it printed.
+run, on the same test words, in the same run. models/train/g2p-en.md shows what it printed.
 
     ./dev g2p-quality [--model g2p-en|p2g-en] [--parts dev test] [--beams 1 4 8] [--threads N]
                       [--precisions f32 bf16 int8] [--peers]
