@@ -321,7 +321,7 @@ void BeamSearch::UpdateLists() {
                                   : row.sum + row.reward + row.fused);
       }
     }
-    list.done = list.done || !has_rows || (num_generated() > 0 && MayStop(l, best));
+    list.done = list.done || !has_rows || MayStop(l, best);
     all_done = all_done && list.done;
   }
   if (all_done) {

@@ -164,6 +164,7 @@ class BeamSearch final : public RowSearch {
   void Enter(const Pair& pair, FinishReason reason, int live_slot);
   absl::Status CutRows();
   void UpdateLists();
+  // Whether a list is final. Never before a hypothesis has finished, so not within the prefix.
   bool MayStop(size_t index, double best_total) const;
   // Whether something that continues a live row may enter the list yet.
   bool MayEnter(const List& list, const LiveRow& row) const;

@@ -61,7 +61,7 @@ void CtcSearch::Impl::Join(size_t index, int32_t label, double log_prob, double 
   CtcStay& stay = stays[static_cast<size_t>(live_of[static_cast<size_t>(child)])];
   stay.label_sum = Combine(stay.label_sum, sum);
   const double best = BestBefore(live[index], label).best + log_prob;
-  if (best > stay.label_best) {
+  if (best > stay.label_best) {  // of equal alignments the one stays whose label goes on
     stay.label_best = best;
     stay.label_parent = static_cast<int32_t>(index);
   }

@@ -36,7 +36,7 @@ ModelPtr FramesModel() {
   return Compiled(std::move(bundle));
 }
 
-// Log-probabilities of so many frames, [1, frames, columns].
+// Log-probabilities, [1, count, columns].
 ops::Tensor Frames(int count) {
   std::vector<float> values;
   for (const double value : engine_testing::CtcLogProbs(engine_testing::RandomFeatures(count, 7))) {

@@ -45,7 +45,7 @@ int64_t Price(const ModelPtr& model, const v1::DecodeOptions& options) {
   request.plan = resolved->frames;
   request.wants_full_sum = resolved->merged.full_sum();
   request.SetUpScorers();
-  request.is_answered = true;  // nobody asked for it
+  request.is_answered = true;  // there is no callback
   return PriceFrames(request);
 }
 

@@ -164,6 +164,34 @@ TEST(BeamSearchTest, AnEarlyStopDiscardsLiveRows) {
   EXPECT_THAT(result->hypotheses[0].tokens, ElementsAre(0));
 }
 
+// The safe rule compares the best live sum, however low, with the last entry of a full list. On an
+// equal score the entry stays, because it is shorter, so the search ends in that step.
+TEST(BeamSearchTest, ASafeSearchEndsInTheStepInWhichNoLiveRowCanBeListed) {
+  const auto steps = [](float end, float letter) {
+    SearchOptions options = Options(2, 2, 3);
+    options.stop = StopMode::kSafe;
+    const Script script = {{{}, {end, letter}}, {{1}, {-9, 0}}, {{1, 1}, {-9, 0}}};
+    const auto result = Play(script, options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result->steps;
+  };
+  for (const float end : {-1.0f, -6.0f, -100.0f}) {
+    EXPECT_EQ(steps(end, end), 1) << end;
+    EXPECT_EQ(steps(end, end - 0.5f), 1) << end;
+    EXPECT_EQ(steps(end, end + 0.5f), 3) << end;
+  }
+}
+
+TEST(BeamSearchTest, ASafeSearchGivesUpWhenAllLiveRowsAreBelowTheThreshold) {
+  SearchOptions options = Options(2, 2, 3);
+  options.n_best = 2;  // the list is never full
+  options.stop = StopMode::kSafe;
+  options.score_threshold = -7;
+  const auto result = Play({{{}, {-6, -8}}}, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->steps, 1);
+}
+
 TEST(BeamSearchTest, PatienceIsRoundedAndAtLeastOne) {
   SearchOptions options = Options(2, 2, 9);
   options.stop = StopMode::kCount;

@@ -74,6 +74,49 @@ TEST(TargetScorerTest, AddsUpTheLogProbabilitiesOfEachTarget) {
   }
 }
 
+// The score has the scorers' sums by their weights; the model's sum stays the model's.
+TEST(TargetScorerTest, ScorersCountByTheirWeights) {
+  for (uint64_t seed = 1; seed <= 100 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    Random random(seed);
+    SearchOptions options = Options();
+    options.length_penalty = static_cast<search::LengthPenalty>(random.In(0, 2));
+    std::vector<TableModel> tables;
+    DriveHooks hooks;
+    for (uint64_t i = 0; i < 3; ++i) {
+      tables.emplace_back(1000 * i + seed, 6, TableModel::Kind::kSoftmax);
+      const TableModel table = tables.back();
+      const RawModel said = [table](const Tokens& tokens) { return table.LogProbs(tokens, {}); };
+      if (i > 0) {
+        hooks.scorers.push_back(said);
+        options.scorers.push_back({absl::StrCat(i), static_cast<float>(i == 1 ? 0.75 : -0.5)});
+      }
+    }
+    hooks.weights = options.scorers;
+    const RawModel model = [&](const Tokens& tokens) { return tables[0].LogProbs(tokens, {}); };
+    const std::vector<Tokens> targets = {{1, 2, 0}, {4}, {2, 2, 4, 1}};
+    TargetScorer scorer = *TargetScorer::Create(options, targets);
+    ASSERT_TRUE(StepRows(model, hooks, scorer).ok());
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const Hypothesis& result = scorer.results()[i];
+      std::vector<double> sums(2);
+      Tokens before;
+      for (const int32_t token : targets[i]) {
+        for (size_t s = 0; s < sums.size(); ++s) {
+          sums[s] += double{tables[s + 1].LogProbs(before, {})[static_cast<size_t>(token)]};
+        }
+        before.push_back(token);
+      }
+      EXPECT_NEAR(result.scorer_sums[0], sums[0], 1e-6);
+      EXPECT_NEAR(result.scorer_sums[1], sums[1], 1e-6);
+      EXPECT_NEAR(result.score,
+                  ReferenceScore(result.sum + 0.75 * sums[0] - 0.5 * sums[1],
+                                 static_cast<int>(targets[i].size()), options),
+                  1e-6);
+    }
+  }
+}
+
 TEST(TargetScorerTest, AnImpossibleTokenMakesItsTargetImpossible) {
   const float never = -std::numeric_limits<float>::infinity();
   const RawModel model = [&](const Tokens&) {

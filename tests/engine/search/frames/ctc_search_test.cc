@@ -41,5 +41,34 @@ TEST(CtcSearchTest, AWideBeamFindsEveryLabelling) {
   }
 }
 
+// "a" over both frames, and "a" behind a blank, are equally good: the label that goes on stays.
+TEST(CtcSearchTest, OfEqualAlignmentsTheOneWhoseLabelGoesOnIsKept) {
+  for (const int expansion : {0, 1}) {  // all labels are tried, or the best ones
+    FrameOptions options = WideOptions(3, 0);
+    options.beam_size = 4;
+    options.n_best = 1;
+    options.expansion = expansion;
+    const std::vector<FrameHypothesis> answer = RunCtc(options, {{-1, -1, -4}, {-3, -0.5f, -4}});
+    ASSERT_EQ(answer.size(), 1);
+    EXPECT_EQ(answer[0].labels, (frames_testing::Labels{1}));
+    EXPECT_EQ(answer[0].log_prob, -1.5);
+    EXPECT_EQ(answer[0].times[0].first_frame, 0);
+    EXPECT_EQ(answer[0].times[0].duration, 2);
+  }
+}
+
+// Ranks are -1, -3 and -3.5.
+TEST(CtcSearchTest, AHypothesisThatIsLowerByExactlyTheFrameBeamStays) {
+  FrameOptions options = WideOptions(3, 0);
+  const auto num_left = [&options](double frame_beam) {
+    options.frame_beam = frame_beam;
+    return RunCtc(options, {{-1, -3, -3.5f}}).size();
+  };
+  EXPECT_EQ(num_left(1.9), 1);
+  EXPECT_EQ(num_left(2), 2);
+  EXPECT_EQ(num_left(2.4), 2);
+  EXPECT_EQ(num_left(2.5), 3);
+}
+
 }  // namespace
 }  // namespace beamwright::search

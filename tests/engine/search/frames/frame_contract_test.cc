@@ -1,6 +1,7 @@
 // What searches over frames promise to streams: the same bits however frames arrive, stable
 // labels that stay, an answer at any time.
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -166,6 +167,36 @@ TEST(FrameContractTest, StableLabelsOfCtcStay) {
     ExpectStable(stable, run.search().Results());
   }
   EXPECT_GT(num_early, static_cast<size_t>(frames_testing::Trials(400)));
+}
+
+// Says -1 of each label and -2 of the end.
+class Evenly final : public LabelScorer {
+ public:
+  int64_t Start() const override { return 0; }
+  int64_t Next(int64_t /*state*/, int32_t /*label*/) const override { return 0; }
+  float LogProb(int64_t /*state*/, int32_t /*label*/) const override { return -1; }
+  float LogProbOfEnd(int64_t /*state*/) const override { return -2; }
+};
+
+TEST(FrameContractTest, TheEndOfALabelScorerCountsOnceNoFrameIsLeft) {
+  std::mt19937 random(14);
+  FrameOptions options = Plain(FrameKind::kCtc, 6);
+  options.label_scorers.push_back({"evenly", 0.5f, std::make_shared<Evenly>()});
+  CtcRun run(options);
+  const auto expect_end = [&run](double end) {
+    const std::vector<FrameHypothesis> answers = run.search().Results();
+    ASSERT_FALSE(answers.empty());
+    for (const FrameHypothesis& answer : answers) {
+      EXPECT_EQ(answer.scorer_sums[0], end - static_cast<double>(answer.labels.size()));
+      EXPECT_NEAR(answer.score, answer.merged_log_prob + 0.5 * answer.scorer_sums[0], 1e-12);
+    }
+  };
+  for (const std::vector<float>& row : RandomCtc(10, 6, 0, random)) {
+    ASSERT_TRUE(run.Advance(row).ok());
+    expect_end(0);
+  }
+  run.search().Finish();
+  expect_end(-2);
 }
 
 // A search that is cut answers as one whose frames end there, scorers' ends aside.
