@@ -38,7 +38,7 @@ def rows_of(page):
     group = None
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) != 5:
+        if len(cells) != 4:
             continue
         if heading := re.fullmatch(r"\*\*(.*)\*\*", cells[0]):
             group = heading.group(1)
