@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "engine/sound/resampler.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 
@@ -22,10 +21,6 @@ absl::StatusOr<std::shared_ptr<const sound::Fbank>> CompileSound(const v1::Model
       given.has_high_frequency() ? given.high_frequency() : options.high_frequency;
   options.integer_scale = given.integer_scale();
   options.snip_edges = given.snip_edges();
-  if (options.sample_rate % sound::kRateUnit != 0) {
-    return status::InvalidField("sound.sample_rate", options.sample_rate, " is not a multiple of ",
-                                sound::kRateUnit, " Hz");
-  }
   if (encoder == nullptr) {
     return status::InvalidField("sound", "the model has no encoder to read features of sound");
   }

@@ -1,26 +1,28 @@
 // Resampler: sound of one sample rate as sound of another, while it arrives: a low-pass filter, the
-// sinc function under a Hann window of six zeros on each side, asked at the times of the new
-// samples. It is the resampler of Kaldi (LinearResample in feat/resample.cc) and of sherpa-onnx,
-// cut-off included, so that models hear what they hear there.
+// sinc function under a Kaiser window (A. Oppenheim, R. Schafer, Discrete-Time Signal Processing,
+// 'Design of FIR filters by the Kaiser window method'), asked at the times of the new samples. Of
+// the lower rate's band, nine tenths pass within 0.01 dB, and nothing above the band comes back
+// below it within 90 dB, as in soxr's medium quality and better. The delay is 4 ms at 16 kHz.
 //
-// Times are integers, so what comes out does not depend on the pieces that went in.
+// Times are integers and sums have one order, so the result does not depend on the pieces that went
+// in.
 #ifndef BEAMWRIGHT_ENGINE_SOUND_RESAMPLER_H_
 #define BEAMWRIGHT_ENGINE_SOUND_RESAMPLER_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
 
 namespace beamwright::sound {
 
-// Rates must be multiples of it: the filter is kept for each place that a new sample can have
-// between two old ones.
-inline constexpr int kRateUnit = 25;
-
-// One source. One thread at a time. Both rates are positive multiples of kRateUnit.
+// One source. One thread at a time. Both rates are positive.
 class Resampler {
  public:
+  // The filter at each place that a new sample can have between two old ones.
+  class Places;
+
   Resampler(int rate_in, int rate_out);
 
   // Appends the new samples whose surroundings are complete with these. Not after Finish.
@@ -29,24 +31,22 @@ class Resampler {
   void Finish(std::vector<float>& resampled);
 
  private:
-  // The filter for one place: weights of old samples from `first` on, counted from the old sample
-  // that a whole period begins with.
-  struct Place {
-    int64_t first = 0;
-    std::vector<float> weights;
-  };
+  // Old samples on each side of a new one that the filter reads.
+  int64_t side() const { return static_cast<int64_t>(weights_.size()) / 2; }
+  // The last old sample at or before a new one.
+  int64_t Before(int64_t number) const { return number * rate_in_ / rate_out_; }
+  float At(int64_t number);
+  // Appends new samples up to number `end`, as far as their surroundings are there.
+  void AppendUntil(int64_t end, std::vector<float>& resampled);
 
-  // Old samples [begin, end) that a new one reads, and its place.
-  const Place& PlaceOf(int64_t number, int64_t& begin, int64_t& end) const;
-  float At(int64_t number) const;
-
-  // A period of both rates: old samples, and as many places.
-  int64_t period_in_ = 0;
-  std::vector<Place> places_;
-  bool is_same_ = false;
-  std::vector<float> samples_;  // old ones, from number first_sample_ on
+  // Without their common factor.
+  int64_t rate_in_ = 0;
+  int64_t rate_out_ = 0;
+  std::shared_ptr<const Places> places_;  // null: weights are computed for each new sample
+  std::vector<float> weights_;            // for that
+  std::vector<float> samples_;            // old ones, from number first_sample_ on
   int64_t first_sample_ = 0;
-  int64_t num_samples_ = 0;
+  int64_t num_samples_ = 0;  // of the source
   int64_t num_resampled_ = 0;
 };
 

@@ -30,9 +30,6 @@ absl::StatusOr<Format> ReadFormat(const v1::AudioFormat& format) {
   if (format.has_sample_rate()) {
     read.sample_rate = format.sample_rate();
   }
-  if (faults.empty() && read.sample_rate % kRateUnit != 0) {
-    faults.Add("format.sample_rate", read.sample_rate, " is not a multiple of ", kRateUnit, " Hz");
-  }
   BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
   return read;
 }

@@ -37,7 +37,7 @@ absl::StatusOr<Format> FormatOf(const Head& head) {
   v1::AudioFormat format;
   format.set_samples(static_cast<v1::SampleFormat>(head.samples));
   if ((head.flags & 4) == 0) {
-    format.set_sample_rate(head.rate * kRateUnit + (head.odd == 255 ? 7 : 0));
+    format.set_sample_rate(head.rate * 25 + (head.odd == 255 ? 7 : 0));
   }
   return ReadFormat(format);
 }

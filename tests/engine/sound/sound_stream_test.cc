@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
-#include <random>
 #include <string>
 
 namespace beamwright::sound {
@@ -23,51 +22,6 @@ std::vector<float> Tone(int rate, int count, double frequency) {
         static_cast<float>(0.5 * std::sin(2 * std::numbers::pi * frequency * i / rate)));
   }
   return samples;
-}
-
-std::vector<float> Resampled(int from, int to, const std::vector<float>& samples) {
-  Resampler resampler(from, to);
-  std::vector<float> resampled;
-  resampler.Add(samples, resampled);
-  resampler.Finish(resampled);
-  return resampled;
-}
-
-TEST(ResamplerTest, ATonePassesOrIsFilteredOut) {
-  for (const int from : {8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000}) {
-    for (const int to : {8000, 16000}) {
-      const auto passed = Resampled(from, to, Tone(from, from / 2, 1000));
-      EXPECT_EQ(static_cast<int>(passed.size()), (to * (from / 2) + from - 1) / from) << from;
-      const auto expected = Tone(to, static_cast<int>(passed.size()), 1000);
-      for (size_t i = 100; i + 100 < passed.size(); ++i) {
-        ASSERT_NEAR(passed[i], expected[i], 0.01) << from << " to " << to << ", sample " << i;
-      }
-      if (from > to) {
-        for (const float sample : Resampled(from, to, Tone(from, 2000, 0.62 * to))) {
-          // But at the ends, where the tone begins and breaks off.
-          EXPECT_LT(std::abs(sample), 0.3);
-        }
-      }
-    }
-  }
-}
-
-TEST(ResamplerTest, PiecesChangeNoBit) {
-  std::mt19937 random(26);
-  for (const int from : {8000, 11025, 44100, 48000}) {
-    for (int i = 0; i < 20; ++i) {
-      const std::vector<float> samples = Tone(from, static_cast<int>(random() % 2000), 700);
-      Resampler resampler(from, 16000);
-      std::vector<float> resampled;
-      for (size_t at = 0; at < samples.size();) {
-        const size_t end = std::min(samples.size(), at + random() % 300);
-        resampler.Add(absl::MakeConstSpan(samples).subspan(at, end - at), resampled);
-        at = end;
-      }
-      resampler.Finish(resampled);
-      EXPECT_EQ(resampled, Resampled(from, 16000, samples));
-    }
-  }
 }
 
 std::string Bytes(const std::vector<float>& samples, bool is_f32) {
@@ -133,9 +87,9 @@ TEST(SoundStreamTest, RefusesFormats) {
     format.set_samples(static_cast<v1::SampleFormat>(samples));
     return std::string(ReadFormat(format).status().message());
   };
-  EXPECT_THAT(message(7999, 1), HasSubstr("format.sample_rate"));
-  EXPECT_THAT(message(48001, 1), HasSubstr("format.sample_rate"));
-  EXPECT_THAT(message(16001, 1), HasSubstr("16001 is not a multiple of 25 Hz"));
+  EXPECT_THAT(message(5999, 1), HasSubstr("format.sample_rate"));
+  EXPECT_THAT(message(192001, 1), HasSubstr("format.sample_rate"));
+  EXPECT_EQ(message(16001, 1), "");
   EXPECT_THAT(message(16000, 3), HasSubstr("format.samples"));
   EXPECT_EQ(message(44100, 2), "");
   EXPECT_EQ(ReadFormat({})->sample_rate, 16000);
