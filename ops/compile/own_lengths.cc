@@ -138,8 +138,8 @@ Graph WithLengths(const Graph& graph, const std::vector<SequenceLoop>& layers) {
 
 }  // namespace
 
-LengthProof GiveRowsLengths(const RowInputs& inputs, const RowProof& apart,
-                            const OperatorSet& operators, Graph& graph, GraphInfo& info) {
+LengthProof GiveRowsLengths(const RowInputs& inputs, const OperatorSet& operators, Graph& graph,
+                            GraphInfo& info) {
   if (inputs.source < 0 || !IsOpen(ShapeOf(graph, inputs.source), inputs.length_axis)) {
     return NoLengths("no axis of the source is open");
   }
@@ -157,11 +157,11 @@ LengthProof GiveRowsLengths(const RowInputs& inputs, const RowProof& apart,
   if (!own_info.ok()) {
     return NoLengths(std::string(own_info.status().message()));
   }
-  // Of rows that differ in their lengths, and of layers that do not see all of them.
+  // Of rows that differ in their lengths, and of layers that do not see all of them. Rows are on
+  // the axes that they had: a layer that reads lengths has them where it had them before.
   const RowProof rows = ProveRowsApart(own, *own_info, operators, {inputs.source, -1});
-  if (!rows.separable || rows.result_axes != apart.result_axes) {
-    return NoLengths(rows.separable ? "with lengths of their own, rows stand elsewhere"
-                                    : rows.reason);
+  if (!rows.separable) {
+    return NoLengths(rows.reason);
   }
   graph = std::move(own);
   info = *std::move(own_info);

@@ -20,12 +20,12 @@ namespace beamwright::ops {
 // not see those that take no part. No file says so.
 inline constexpr char kItemsLeave[] = "items_leave";
 
-// `graph`, whose rows `apart` proves to stay apart, gets a Parameter more, the last one, for the
+// `graph`, whose rows are proven to stay apart, gets a Parameter more, the last one, for the
 // length of each row, and its layers read it; with lengths that are all the whole axis it computes
 // what it did. `graph` and `info` as InferGraph leaves them, before and after; where the proof does
 // not hold they stay as they are.
-LengthProof GiveRowsLengths(const RowInputs& inputs, const RowProof& apart,
-                            const OperatorSet& operators, Graph& graph, GraphInfo& info);
+LengthProof GiveRowsLengths(const RowInputs& inputs, const OperatorSet& operators, Graph& graph,
+                            GraphInfo& info);
 
 }  // namespace beamwright::ops
 

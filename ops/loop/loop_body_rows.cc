@@ -127,18 +127,15 @@ absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
                                      const RowPlan::Segment& segment, RowScratch& scratch) const {
   const auto count = static_cast<int>(scratch.units.size());
   absl::Span<absl::Status> statuses = absl::MakeSpan(scratch.statuses);
-  ExecutionContext inner = context;
   const PhaseScope phase(Phase::kAttention);
+  // Loops within the shared one run on its threads.
   const Sharing sharing =
       SharingFor(std::min(context.num_threads, count), WorkOf(segment, scratch));
-  if (sharing.threads > 1) {
-    inner.num_threads = 1;
-  }
   const Interruption* const interruption = Interruption::current();
   ParallelFor(sharing, count, [&](int64_t i) {
     const Interruption::Scope scope(interruption);
     const auto at = static_cast<size_t>(i);
-    statuses[at] = RunUnit(inner, segment, scratch.units[at], scratch.rows);
+    statuses[at] = RunUnit(context, segment, scratch.units[at], scratch.rows);
   });
   for (int i = 0; i < count; ++i) {
     BW_RETURN_IF_ERROR(statuses[static_cast<size_t>(i)]);

@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
     }
   }
   if (proof != nullptr && proof->separable && rows->length_axis > 0) {
-    proof->lengths = GiveRowsLengths(*rows, *proof, operators, model->graph_, info);
+    proof->lengths = GiveRowsLengths(*rows, operators, model->graph_, info);
   }
   BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
   BW_RETURN_IF_ERROR(DropPartAxes(model->graph_, info, operators));

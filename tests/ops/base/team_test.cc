@@ -53,6 +53,23 @@ TEST(TeamTest, ThreadsWorkSideBySide) {
   }
 }
 
+// A team that has had more members takes no more of them than a loop asks for.
+TEST(TeamTest, NoMoreThreadsThanAskedFor) {
+  Team team;
+  for (const int threads : {4, 2, 3}) {
+    absl::Mutex mutex;
+    std::set<std::thread::id> ids;
+    team.Run(threads, 100, [&](int64_t) {
+      for (int i = 0; i < 50; ++i) {
+        std::this_thread::yield();
+      }
+      const absl::MutexLock lock(&mutex);
+      ids.insert(std::this_thread::get_id());
+    });
+    EXPECT_LE(ids.size(), static_cast<size_t>(threads));
+  }
+}
+
 // Short loops one after another: members come late, are not waited for, and may find the next loop.
 // What a loop writes is there when it has returned.
 TEST(TeamTest, LoopsFollowOneAnother) {

@@ -122,6 +122,38 @@ TEST(ItemScalesTest, TimeFirst) {
   ExpectItemsAsAlone(graph.Build());
 }
 
+// Each item is five rows of the product.
+TEST(ItemScalesTest, AnItemOfSeveralRows) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, 5, kSize});
+  const auto reshape = [&graph](ValueId value, std::vector<int64_t> shape) {
+    return graph.Add("Reshape", {value, graph.Ints(std::move(shape))}, {{"special_zero", false}});
+  };
+  const ValueId product = QuantisedLayer(graph, reshape(x, {-1, kSize}), 3, "layer");
+  graph.Result("y", reshape(product, {-1, 5, 3}));
+  ExpectItemsAsAlone(graph.Build());
+}
+
+// A scale of a constant, here one that a loop reads, has no items and keeps its shape.
+TEST(ItemScalesTest, AConstantKeepsItsScale) {
+  GraphBuilder body;
+  const auto slice = body.Parameter("slice", DType::kF32, {-1, kSize});
+  const auto scale = body.Parameter("scale", DType::kF32, {});
+  body.Result("next", body.Add("Multiply", {slice, scale}));
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {testing_support::Sliced(0, 0, 1), testing_support::Invariant(1, 1)};
+  loop.inputs[0].drop_axis = true;
+  loop.outputs = {testing_support::Stacked(0, 0, 1)};
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, -1, kSize});
+  const ValueId constant =
+      graph.Add("DynamicQuantizeLinear", {graph.Constant(Noise({4, kSize}))}, {}, "constant", 3);
+  const auto scaled = graph.Loop({x, {constant.node, 1}}, std::move(loop), 1);
+  graph.Result("y", QuantisedLayer(graph, scaled, 3, "layer"));
+  ExpectItemsAsAlone(graph.Build());
+}
+
 TEST(ItemScalesTest, AStateInALoop) {
   GraphBuilder body;
   const auto slice = body.Parameter("slice", DType::kF32, {-1, kSize});

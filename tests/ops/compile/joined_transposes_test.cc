@@ -1,5 +1,7 @@
 // Axes that are joined for a Transpose, or for nothing, and come apart behind it: the folded graph
 // gives the same bits, and only where the axes are the same.
+#include "ops/compile/joined_transposes.h"
+
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -109,6 +111,42 @@ TEST(JoinedTransposesTest, NothingBetween) {
   for (const Shape& shape : {Shape{2, 3, 1, 5}, Shape{1, 3, 1, 1}}) {
     ExpectSame(built, folded, shape);
   }
+}
+
+// Whether Reshapes of x [rows, 3, length, 4] are rewritten: one with extents `joined` of its axes,
+// then one with `apart` of them; both lists of how many axes each of theirs is the product of.
+// `is_constant`: of a constant in the place of x.
+bool IsSplit(const std::vector<int>& joined, const std::vector<int>& apart, bool is_constant) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, 3, -1, 4});
+  const Value data = is_constant ? graph.Constant(Counting({2, 3, 5, 4})) : x;
+  const auto grouped = [&](const Value& value, const std::vector<int>& groups) {
+    std::vector<Value> extents;
+    int64_t axis = 0;
+    for (const int count : groups) {
+      Value extent = Extent(graph, data, axis++);
+      for (int i = 1; i < count; ++i) {
+        extent = graph.Add("Multiply", {extent, Extent(graph, data, axis++)});
+      }
+      extents.push_back(extent);
+    }
+    return Reshape(graph, value, extents);
+  };
+  graph.Result("r", grouped(grouped(data, joined), apart));
+  Graph built = graph.Build();
+  const absl::StatusOr<GraphInfo> info = InferGraph(built, Operators());
+  EXPECT_TRUE(info.ok()) << info.status();
+  Symbols symbols;
+  const Extents extents = Extents::Find(built, *info, Operators(), symbols);
+  return SplitJoinedTransposes(built, *info, extents);
+}
+
+TEST(JoinedTransposesTest, WhatDoesNotComeApartStays) {
+  EXPECT_TRUE(IsSplit({2, 1, 1}, {1, 1, 1, 1}, false));
+  EXPECT_FALSE(IsSplit({1, 1, 2}, {1, 1, 2}, false));    // as many axes as before
+  EXPECT_FALSE(IsSplit({2, 1, 1}, {2, 2}, false));       // joins more of them
+  EXPECT_FALSE(IsSplit({2, 2}, {1, 2, 1}, false));       // joins others
+  EXPECT_FALSE(IsSplit({2, 1, 1}, {1, 1, 1, 1}, true));  // folded as a constant anyway
 }
 
 // Apart in another order than they were joined in: the same numbers, whatever is folded.

@@ -15,6 +15,7 @@
 #include "ops/decoder/self_check.h"
 #include "ops/import/graph_file.h"
 #include "ops/loop/model.h"
+#include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/recurrent_encoder.h"
 
@@ -185,9 +186,9 @@ ValueId Reduced(GraphBuilder& graph, const char* op, ValueId x, int64_t axis) {
   return graph.Add(op, {x, graph.Ints({axis})}, {{"keep_dims", false}}, "reduced");
 }
 
-// A running sum over x, in one direction, its output put together in one or the other.
+// A running sum over x, in one direction, its output put together in one or the other, on an axis.
 ValueId RunningSum(GraphBuilder& graph, ValueId x, bool is_backward, bool is_reversed,
-                   bool counts = false, bool sees_all = false) {
+                   bool counts = false, bool sees_all = false, int64_t axis = 1) {
   GraphBuilder body;
   const ValueId slice = body.Parameter("x", DType::kF32, {-1, 4});
   const ValueId sum = body.Parameter("sum", DType::kF32, {-1, 4});
@@ -207,7 +208,7 @@ ValueId RunningSum(GraphBuilder& graph, ValueId x, bool is_backward, bool is_rev
   }
   body.Result("next", next);
   loop.body = body.Build();
-  loop.outputs = {Stacked(0, 0, 1, is_reversed)};
+  loop.outputs = {Stacked(0, 0, axis, is_reversed)};
   const ValueId start = graph.Add(
       "Broadcast",
       {graph.Constant(Tensor::Scalar(0.0f)),
@@ -367,8 +368,38 @@ TEST(OwnLengthsProof, AFixedLengthIsNone) {
   EXPECT_EQ(Prove(graph.Build()).reason, "no axis of the source is open");
 }
 
-// x [rows, length, 4] and lengths [rows] -> the sum of x's first `lengths`.
-Graph SumUnderLengths() {
+// Rows and positions are on the axes where a layer has them, of an output by time as well.
+TEST(OwnLengthsProof, LengthsMoveNoAxis) {
+  for (const int64_t axis : {0, 1}) {
+    GraphBuilder builder;
+    const ValueId x = builder.Parameter("x", DType::kF32, {-1, -1, 4});
+    builder.Result("y", RunningSum(builder, x, false, false, false, false, axis));
+    Graph graph = builder.Build();
+    auto info = InferGraph(graph, Operators());
+    ASSERT_TRUE(info.ok()) << info.status();
+    const RowProof apart = ProveRowsApart(graph, *info, Operators(), {0, -1});
+    ASSERT_TRUE(apart.separable) << apart.reason;
+    const LengthProof proof = GiveRowsLengths(kInputs, Operators(), graph, *info);
+    EXPECT_TRUE(proof.holds) << proof.reason;
+    EXPECT_THAT(proof.result_axes, ElementsAre(static_cast<int>(axis)));
+    const RowProof own = ProveRowsApart(graph, *info, Operators(), {0, -1});
+    EXPECT_THAT(own.result_axes, ElementsAre(axis == 0 ? 1 : 0));
+    EXPECT_EQ(own.result_axes, apart.result_axes);
+  }
+}
+
+TEST(OwnLengthsProof, AMaskOfAFixedLengthIsNone) {
+  GraphBuilder graph;
+  graph.Result("y", graph.Add("Tanh", {graph.Parameter("x", DType::kF32, {-1, -1, 4})}));
+  graph.Result("seen", graph.Add("Tanh", {graph.Parameter("mask", DType::kF32, {-1, 5})}));
+  const LengthProof proof = Prove(graph.Build(), {0, -1, 1, 1});
+  EXPECT_FALSE(proof.holds);
+  EXPECT_EQ(proof.reason, "the mask declares its length");
+}
+
+// x [rows, length, 4] and lengths [rows] -> the sum of x's first `lengths`, or the first of another
+// input of lengths.
+Graph SumUnderLengths(bool has_others = false) {
   GraphBuilder body;
   const ValueId slice = body.Parameter("x", DType::kF32, {-1, 4});
   const ValueId sum = body.Parameter("sum", DType::kF32, {-1, 4});
@@ -385,8 +416,16 @@ Graph SumUnderLengths() {
   const ValueId shape = graph.Add("Concat", {graph.Add("ShapeOf", {lengths}), graph.Ints({4})},
                                   {{"axis", int64_t{0}}});
   const ValueId zeros = graph.Add("Broadcast", {graph.Constant(Tensor::Scalar(0.0f)), shape});
-  graph.Result("y", graph.Loop({x, zeros, lengths}, std::move(loop), 1));
+  const ValueId read = has_others ? graph.Parameter("others", DType::kI32, {-1}) : lengths;
+  graph.Result("y", graph.Loop({x, zeros, read}, std::move(loop), 1));
   return graph.Build();
+}
+
+// Only the lengths of the source are known to be the whole axis.
+TEST(OwnLengthsProof, LayersUnderOtherLengthsKeepThem) {
+  const LengthProof proof = Prove(SumUnderLengths(/*has_others=*/true), {0, 1, -1, 1});
+  EXPECT_FALSE(proof.holds);
+  EXPECT_EQ(proof.reason, "Loop 'loop' has lengths of its own");
 }
 
 TEST(OwnLengthsProof, LayersUnderTheFilesOwnLengthsRunOverThose) {

@@ -143,12 +143,14 @@ TEST(RowProof, AResultPerSeveralRowsIsNone) {
 
 // The longest of lengths that all are the time axis is no matter of rows; that of others is.
 TEST(RowProof, LengthsMayBeTheTimeAxis) {
-  const auto encoder = [] {
+  const auto encoder = [](bool has_lists = false) {
     GraphBuilder graph;
     const auto x = graph.Parameter("x", DType::kF32, {-1, -1});
-    const auto lengths = graph.Parameter("lengths", DType::kI64, {-1});
+    const auto lengths =
+        graph.Parameter("lengths", DType::kI64, has_lists ? Shape{-1, -1} : Shape{-1});
     const auto longest =
-        graph.Add("ReduceMax", {lengths, graph.Ints({0})}, {{"keep_dims", false}}, "longest");
+        graph.Add("ReduceMax", {lengths, has_lists ? graph.Ints({0, 1}) : graph.Ints({0})},
+                  {{"keep_dims", false}}, "longest");
     const auto places = graph.Add("Range", {graph.Int(0), longest, graph.Int(1)},
                                   {{"output_type", std::string("f32")}});
     graph.Result("y", graph.Add("Add", {x, places}));
@@ -157,6 +159,8 @@ TEST(RowProof, LengthsMayBeTheTimeAxis) {
   const RowProof proof = Prove(encoder(), {0, 1});
   EXPECT_TRUE(proof.separable) << proof.reason;
   EXPECT_THAT(Prove(encoder()).reason, HasSubstr("longest"));
+  // Of several numbers for each row nothing is known.
+  EXPECT_THAT(Prove(encoder(/*has_lists=*/true), {0, 1}).reason, HasSubstr("longest"));
 }
 
 }  // namespace
