@@ -15,6 +15,7 @@
 #include "ops/base/status.h"
 #include "server/rpc/listening_sockets.h"
 #include "server/serving/host_port.h"
+#include "server/serving/process_limits.h"
 
 namespace beamwright {
 namespace {
@@ -47,10 +48,29 @@ rpc::ServerOptions RpcOptions(const serving::Flags& flags, const access::Guard& 
   options.max_receive_bytes = flags.grpc_max_receive_bytes;
   options.max_concurrent_streams = flags.grpc_max_concurrent_streams;
   options.max_metadata_bytes = flags.grpc_max_metadata_bytes;
+  if (const int64_t files = serving::RaiseFileLimit(); files > 0) {
+    options.max_files = static_cast<int>(files - serving::FilesKeptBack(files));
+  }
   options.memory_limit_bytes = ReadCgroupLimits().memory_bytes;
   options.tls = guard.tls();
-  options.reflection = flags.reflection;
+  options.reflection = flags.reflection.value_or(flags.guard.token_file.empty());
   return options;
+}
+
+// Warns at the start if callers may open more connections than the process may open files.
+void WarnOfFiles(const serving::Flags& flags, int max_files) {
+  const int64_t connections =
+      int64_t{flags.grpc_max_connections} +
+      (flags.http_address == "none" ? 0 : ConnectionBoundsOfFiles().max_connections) +
+      (flags.websocket_address == "none" ? 0 : flags.websocket_max_connections);
+  if (connections > max_files) {
+    spdlog::warn(
+        "callers may open {} connections (grpc-max-connections, websocket-max-connections, a "
+        "quarter of the files for HTTP), and the process has {} files for them: when all are in "
+        "use, the idlest gRPC connection is closed for each new one; raise ulimit -n (LimitNOFILE) "
+        "or lower these settings",
+        connections, max_files);
+  }
 }
 
 }  // namespace
@@ -175,8 +195,10 @@ absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& serv
 absl::StatusOr<std::unique_ptr<rpc::Server>> ListenForCalls(const serving::Flags& flags,
                                                             const access::Guard& guard,
                                                             oip::Service& inference) {
+  const rpc::ServerOptions options = RpcOptions(flags, guard);
+  WarnOfFiles(flags, options.max_files);
   absl::StatusOr<std::unique_ptr<rpc::Server>> server =
-      rpc::Server::Start(RpcOptions(flags, guard), guard.api(), inference);
+      rpc::Server::Start(options, guard.api(), inference);
   if (!server.ok()) {
     return OfFlag("grpc-address", server.status());
   }

@@ -12,6 +12,8 @@ namespace {
 // The first rule that fits holds.
 constexpr CallRule kRules[] = {
     {"/grpc.health.v1.Health/*", kOpen},
+    {"/grpc.reflection.v1.ServerReflection/*", kAnyRole},
+    {"/grpc.reflection.v1alpha.ServerReflection/*", kAnyRole},
     {"/beamwright.v1.DecodeService/*", kDecode},
     {"/beamwright.v1.RecognizeService/*", kDecode},
     {"/beamwright.v1.ModelService/ListModels", kAnyRole},

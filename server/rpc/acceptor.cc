@@ -21,6 +21,10 @@ namespace {
 // Until the next attempt when the process or the machine has no file or memory left: what waits in
 // the kernel would make poll return at once.
 constexpr int kPauseMs = 100;
+// After a connection was cut off: new ones come one in so long, which leaves time to see what each
+// of them does, for a while.
+constexpr int kOneByOneMs = 10;
+constexpr std::chrono::seconds kOneByOne(30);
 constexpr std::chrono::seconds kBetweenLines(10);
 
 // What a client is counted by; empty for a Unix socket.
@@ -89,7 +93,9 @@ Acceptor::Acceptor(AcceptorOptions options, ListeningSockets sockets, int stop_f
       sockets_(std::move(sockets)),
       port_(sockets_.port()),
       stop_fd_(stop_fd),
-      table_(options_.max_connections, options_.max_connections_per_client) {}
+      table_(ConnectionLimits{options_.max_connections, options_.max_connections_per_client,
+                              options_.max_files},
+             options_.calls) {}
 
 Acceptor::~Acceptor() {
   Stop();
@@ -159,24 +165,41 @@ bool Acceptor::CutOffMost(const Read& read, int64_t least, const std::string& wh
   return num_reset > 0;
 }
 
+void Acceptor::HoldOff(std::chrono::milliseconds time) {
+  const auto now = std::chrono::steady_clock::now();
+  held_until_ = std::max(held_until_.load(), now + time);
+  one_by_one_until_ = now + time + kOneByOne;
+}
+
+int Acceptor::HeldMs() const {
+  const auto left = held_until_.load() - std::chrono::steady_clock::now();
+  return std::max(
+      0, static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(left).count() + 1));
+}
+
 void Acceptor::Run() {
   std::vector<pollfd> polled = {{stop_fd_, POLLIN, 0}};
   for (const int fd : sockets_.fds()) {
     polled.push_back({fd, POLLIN, 0});
   }
-  for (bool paused = false;;) {
-    const int ready = poll(polled.data(), paused ? 1 : polled.size(), paused ? kPauseMs : -1);
+  for (int pause_ms = 0;;) {
+    const int ready =
+        poll(polled.data(), pause_ms > 0 ? 1 : polled.size(), pause_ms > 0 ? pause_ms : -1);
     if (ready > 0 && polled[0].revents != 0) {
       return;
     }
-    if (std::exchange(paused, ready < 0 && errno != EINTR) || ready <= 0) {
+    const bool is_paused = pause_ms > 0;
+    const bool is_broken = ready < 0 && errno != EINTR;
+    pause_ms = std::max(HeldMs(), is_broken ? kPauseMs : 0);
+    if (is_paused || pause_ms > 0 || ready <= 0) {
       continue;
     }
+    bool failed = false;
     for (size_t i = 1; i < polled.size(); ++i) {
-      if (polled[i].revents != 0 && !AcceptFrom(polled[i].fd)) {
-        paused = true;
-      }
+      failed = (polled[i].revents != 0 && !AcceptFrom(polled[i].fd)) || failed;
     }
+    const bool one_by_one = one_by_one_until_.load() > std::chrono::steady_clock::now();
+    pause_ms = failed ? kPauseMs : one_by_one ? kOneByOneMs : 0;
   }
 }
 
@@ -197,7 +220,7 @@ bool Acceptor::AcceptFrom(int listening) {
     }
     return false;
   }
-  if (table_.Enter(fd, ClientOf(peer))) {
+  if (table_.Enter(fd, ClientOf(peer), ConnectionCalls::PeerOf(peer))) {
     take_(fd);
     return true;
   }
@@ -206,7 +229,7 @@ bool Acceptor::AcceptFrom(int listening) {
   if (refused_line_.Due(before)) {
     spdlog::warn(
         "a connection to gRPC was refused: there are too many (grpc-max-connections {}, "
-        "grpc-max-connections-per-client {}), or its client was reset before; {} "
+        "grpc-max-connections-per-client {}), or too few files, and none was idle; {} "
         "more since the last such line",
         options_.max_connections, options_.max_connections_per_client, before);
   }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -24,6 +25,10 @@ struct AcceptorOptions {
   int max_connections = 4096;
   // Of one client: an IPv4 address or the first 64 bits of an IPv6 one. 0: as many as there may be.
   int max_connections_per_client = 0;
+  // As ConnectionLimits::max_files.
+  int max_files = std::numeric_limits<int>::max();
+  // What calls come of each connection; must outlive the acceptor. Null: unknown.
+  ConnectionCalls* calls = nullptr;
   // Told of each connection that is refused, on the acceptor's thread.
   std::function<void()> refused = [] {};
 };
@@ -46,14 +51,18 @@ class Acceptor {
   bool HasAny() { return table_.HasAny(); }
   ConnectionTable::Progress ListProgress() { return table_.ListProgress(); }
   // Resets the connection that was read from most since `before`, if that is at least `least`
-  // bytes, and those that were read from half as much; new connections of their clients are refused
-  // for a while (ConnectionTable::CutOff). Logged, with why, and counted. False if there was none.
+  // bytes, and those that were read from half as much. Logged, with why, and counted. False if
+  // there was none.
   bool CutOffGreedy(const ConnectionTable::Progress& before, int64_t least, const std::string& why);
   // The same for clients whose connections ended since BeginWindow, by what was read from those:
   // what is open of such a client by now is reset.
   bool CutOffReturning(int64_t least, const std::string& why);
   int64_t CountReadOfClosed();
   void BeginWindow() { table_.BeginWindow(); }
+  // New connections wait in the kernel for so long; then, for half a minute, they are taken one by
+  // one. Who was reset connects again at once, from the same address or another: what others have
+  // open goes on meanwhile. Thread-safe.
+  void HoldOff(std::chrono::milliseconds time);
   int64_t CountCutOff() const { return num_cut_off_; }
 
  private:
@@ -74,6 +83,8 @@ class Acceptor {
   // that was read from at least half as much as the one that was read from most.
   template <typename Read, typename Reset>
   bool CutOffMost(const Read& read, int64_t least, const std::string& why, const Reset& reset);
+  // For how long connections wait yet, in milliseconds.
+  int HeldMs() const;
   // Takes or refuses one connection. False if it is no use to try again at once.
   bool AcceptFrom(int listening);
 
@@ -87,6 +98,9 @@ class Acceptor {
   SeldomLine failed_line_;
   SeldomLine cut_off_line_;
   std::atomic<int64_t> num_cut_off_{0};
+  // Times of the steady clock: until when connections wait, and are taken one by one.
+  std::atomic<std::chrono::steady_clock::time_point> held_until_{};
+  std::atomic<std::chrono::steady_clock::time_point> one_by_one_until_{};
   std::thread thread_;
 };
 

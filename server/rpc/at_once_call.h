@@ -24,8 +24,7 @@ class AtOnceCall final : public OneRequestCall {
 
  private:
   void OnRequest(grpc::ByteBuffer& bytes) override {
-    const absl::StatusOr<Request> request =
-        ParseRequest<Request>(bytes, gate().max_message_bytes());
+    const absl::StatusOr<Request> request = Parse<Request>(bytes);
     if (!request.ok()) {
       OnRefused(request.status());
       return;

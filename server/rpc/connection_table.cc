@@ -20,11 +20,12 @@ namespace {
 // A full table of 4096 is looked through in half a millisecond: whoever is refused in a row must
 // not make that all the listener does.
 constexpr std::chrono::milliseconds kShortestLook(10);
-// Who was cut off and connects again at once would be in the way again before it is noticed.
-constexpr std::chrono::seconds kFirstRefusal(2);
-constexpr std::chrono::seconds kLongestRefusal(60);
-// Without being cut off; then the next refusal is short again.
-constexpr std::chrono::seconds kForgiveness(60);
+// From when on a connection counts as idle: one of which no request has come, from its beginning,
+// for it may be kept busy by frames that ask for nothing; another one without any bytes.
+constexpr std::chrono::milliseconds kUnprovenIsIdle(2'000);
+constexpr int64_t kProvenIsIdleMs = 10'000;
+// At once, so that a look through a full table makes room for several.
+constexpr size_t kClosedAtOnce = 16;
 
 // What the kernel received for the socket less what waits there; -1 if it is not TCP.
 int64_t BytesRead(int fd) {
@@ -39,6 +40,16 @@ int64_t BytesRead(int fd) {
   return static_cast<int64_t>(info.tcpi_bytes_received) - waiting;
 }
 
+// For how long no data came or went; -1 if it is not TCP.
+int64_t QuietMs(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+    return -1;
+  }
+  return std::min(info.tcpi_last_data_recv, info.tcpi_last_data_sent);
+}
+
 // Ends a TCP connection under whoever holds the descriptor: they find it broken.
 void Reset(int fd) {
   sockaddr nobody{};
@@ -48,25 +59,27 @@ void Reset(int fd) {
 
 }  // namespace
 
-bool ConnectionTable::Enter(int fd, const std::string& client) {
+bool ConnectionTable::Enter(int fd, const std::string& client, const std::string& peer) {
   struct stat file {};
   if (fstat(fd, &file) != 0) {
     return false;
   }
   absl::MutexLock lock(&mutex_);
   Leave(fd);  // whatever had the number is closed
-  if (const auto refusal = refusals_.find(client);
-      refusal != refusals_.end() && std::chrono::steady_clock::now() < refusal->second.end) {
-    return false;
-  }
-  if (!HasRoom(client) && std::chrono::steady_clock::now() - looked_ >= kShortestLook) {
+  if (!(HasRoom(fd) && HasRoomOf(client)) &&
+      std::chrono::steady_clock::now() - looked_ >= kShortestLook) {
     DropClosed();
   }
-  if (!HasRoom(client)) {
+  if (!HasRoomOf(client) || !(HasRoom(fd) || CloseIdlest())) {
     return false;
   }
-  entries_.emplace(fd, Entry{file.st_dev, file.st_ino, client});
-  if (max_per_client_ > 0 && !client.empty()) {
+  Entry& entry = entries_[fd];
+  entry.device = file.st_dev;
+  entry.inode = file.st_ino;
+  entry.client = client;
+  entry.peer = peer;
+  entry.calls = calls_ == nullptr ? nullptr : calls_->Add(peer);
+  if (limits_.max_per_client > 0 && !client.empty()) {
     ++of_client_[client];
   }
   return true;
@@ -112,10 +125,10 @@ void ConnectionTable::BeginWindow() {
 
 int ConnectionTable::CutOffClient(const std::string& client) {
   absl::MutexLock lock(&mutex_);
-  Refuse(client);
   int num_reset = 0;
   for (const auto& [fd, entry] : entries_) {
-    num_reset += entry.client == client && ResetIfOpen(fd, entry) ? 1 : 0;
+    const bool is_proven = entry.calls != nullptr && entry.calls->is_proven();
+    num_reset += entry.client == client && !is_proven && EndIfOpen(fd, entry, End::kReset) ? 1 : 0;
   }
   return num_reset;
 }
@@ -123,38 +136,67 @@ int ConnectionTable::CutOffClient(const std::string& client) {
 bool ConnectionTable::CutOff(const Progress::key_type& connection) {
   absl::MutexLock lock(&mutex_);
   const auto entry = entries_.find(connection.first);
-  if (entry == entries_.end() || entry->second.inode != connection.second ||
-      !ResetIfOpen(connection.first, entry->second)) {
-    return false;
-  }
-  Refuse(entry->second.client);
-  return true;
+  return entry != entries_.end() && entry->second.inode == connection.second &&
+         EndIfOpen(connection.first, entry->second, End::kReset);
 }
 
-bool ConnectionTable::ResetIfOpen(int fd, const Entry& entry) {
+bool ConnectionTable::EndIfOpen(int fd, const Entry& entry, End end) {
   // The number may stand for something else by now, or soon; the duplicate does not change.
   const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own < 0) {
     return false;
   }
   const bool is_open = IsOpen(own, entry);
-  if (is_open) {
+  if (is_open && end == End::kReset) {
     Reset(own);
+  } else if (is_open) {
+    shutdown(own, SHUT_RDWR);
   }
   close(own);
   return is_open;
 }
 
-void ConnectionTable::Refuse(const std::string& client) {
-  const auto now = std::chrono::steady_clock::now();
-  absl::erase_if(refusals_,
-                 [now](const auto& refusal) { return refusal.second.end + kForgiveness < now; });
-  Refusal& refusal = refusals_[client];
-  if (refusal.end > now) {
-    return;  // several connections of one client
+std::optional<int64_t> ConnectionTable::IdleMs(int fd, const Entry& entry) const {
+  if (entry.is_leaving || entry.calls == nullptr || entry.calls->num_open > 0) {
+    return std::nullopt;
   }
-  refusal.time = std::clamp(2 * refusal.time, kFirstRefusal, kLongestRefusal);
-  refusal.end = now + refusal.time;
+  if (!entry.calls->is_proven()) {
+    const auto age = std::chrono::steady_clock::now() - entry.entered;
+    constexpr int64_t kBeforeProven = int64_t{1} << 40;
+    return age < kUnprovenIsIdle
+               ? std::nullopt
+               : std::optional(kBeforeProven +
+                               std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
+  }
+  const int64_t quiet = QuietMs(fd);
+  return quiet < kProvenIsIdleMs ? std::nullopt : std::optional(quiet);
+}
+
+bool ConnectionTable::CloseIdlest() {
+  if (std::chrono::steady_clock::now() - searched_ < kShortestLook) {
+    return false;
+  }
+  std::vector<std::pair<int64_t, int>> idle;  // for how long, descriptor
+  for (const auto& [fd, entry] : entries_) {
+    if (const std::optional<int64_t> time = IdleMs(fd, entry)) {
+      idle.emplace_back(*time, fd);
+    }
+  }
+  std::sort(idle.rbegin(), idle.rend());
+  idle.resize(std::min(idle.size(), kClosedAtOnce));
+  bool any = false;
+  for (const auto& [time, fd] : idle) {
+    Entry& entry = entries_[fd];
+    if (EndIfOpen(fd, entry, End::kShutDown)) {
+      any = true;
+      entry.is_leaving = true;
+      ++num_leaving_;
+    }
+  }
+  if (!any) {
+    searched_ = std::chrono::steady_clock::now();
+  }
+  return any;
 }
 
 bool ConnectionTable::IsOpen(int fd, const Entry& entry) const {
@@ -162,12 +204,14 @@ bool ConnectionTable::IsOpen(int fd, const Entry& entry) const {
   return fstat(fd, &file) == 0 && file.st_dev == entry.device && file.st_ino == entry.inode;
 }
 
-bool ConnectionTable::HasRoom(const std::string& client) const {
-  if (static_cast<int>(entries_.size()) >= max_connections_) {
-    return false;
-  }
+bool ConnectionTable::HasRoom(int fd) const {
+  return fd - num_leaving_ < limits_.max_files &&
+         static_cast<int>(entries_.size()) - num_leaving_ < limits_.max_connections;
+}
+
+bool ConnectionTable::HasRoomOf(const std::string& client) const {
   const auto found = of_client_.find(client);
-  return found == of_client_.end() || found->second < max_per_client_;
+  return found == of_client_.end() || found->second < limits_.max_per_client;
 }
 
 void ConnectionTable::Leave(int fd) {
@@ -178,6 +222,10 @@ void ConnectionTable::Leave(int fd) {
   const auto of_client = of_client_.find(entry->second.client);
   if (of_client != of_client_.end() && --of_client->second == 0) {
     of_client_.erase(of_client);
+  }
+  num_leaving_ -= entry->second.is_leaving ? 1 : 0;
+  if (calls_ != nullptr) {
+    calls_->Remove(entry->second.peer, entry->second.calls);
   }
   if (const int64_t read = entry->second.read - entry->second.read_before; read > 0) {
     closed_[entry->second.client] += read;

@@ -14,25 +14,39 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "server/rpc/connection_calls.h"
 
 namespace beamwright::rpc {
+
+struct ConnectionLimits {
+  int max_connections = 0;
+  // Of one client, by its address; 0: as many as there may be.
+  int max_per_client = 0;
+  // A descriptor of this number or above is one too many: the system gives the lowest that is free.
+  int max_files = std::numeric_limits<int>::max();
+};
 
 // Thread-safe.
 class ConnectionTable {
  public:
-  // `max_per_client` of one client, by its address; 0: as many as there may be.
-  ConnectionTable(int max_connections, int max_per_client)
-      : max_connections_(max_connections), max_per_client_(max_per_client) {}
+  // `calls` is what calls come of each connection, and must outlive the table; null: unknown.
+  explicit ConnectionTable(const ConnectionLimits& limits, ConnectionCalls* calls = nullptr)
+      : limits_(limits), calls_(calls) {}
 
-  // Enters a connected socket of `client`, whose name is empty where it has none to be counted by.
-  // False if there is no room.
-  bool Enter(int fd, const std::string& client);
+  // Enters a connected socket of `client`, whose name is empty where it has none to be counted by;
+  // `peer` is its ConnectionCalls::PeerOf. A full table closes idle connections for it: those
+  // without an open call, first those of which no request has ever come, the longest idle first.
+  // False if there is no room all the same.
+  bool Enter(int fd, const std::string& client, const std::string& peer = "");
   // How many are open now.
   int CountOpen();
   // Whether any may be: true too while one that has ended was not looked at yet.
@@ -46,11 +60,11 @@ class ConnectionTable {
   using ClientProgress = absl::flat_hash_map<std::string, int64_t>;
   ClientProgress ListClosed();
   void BeginWindow();
-  // Refuses the client as CutOff does, and resets what is open of it. How many were.
+  // Resets what is open of the client, but for connections of which a request has come: behind one
+  // address may be many clients. How many were.
   int CutOffClient(const std::string& client);
-  // Resets an entry of ListProgress if it is still open, and refuses its client for two seconds;
-  // for twice as long each time that it happens again within a minute, a minute at most. gRPC finds
-  // the connection broken and closes it. False if it was closed before.
+  // Resets an entry of ListProgress if it is still open. gRPC finds the connection broken and
+  // closes it. False if it was closed before.
   bool CutOff(const Progress::key_type& connection);
 
  private:
@@ -58,29 +72,38 @@ class ConnectionTable {
     dev_t device;
     ino_t inode;
     std::string client;
+    std::string peer;
+    std::shared_ptr<const ConnectionCalls::Counts> calls;  // null: unknown
+    std::chrono::steady_clock::time_point entered = std::chrono::steady_clock::now();
+    bool is_leaving = false;  // shut down for others, and not closed yet
     int64_t read = 0;         // when last looked
     int64_t read_before = 0;  // when the window began
   };
-  // Of a client that was cut off.
-  struct Refusal {
-    std::chrono::steady_clock::time_point end;
-    std::chrono::seconds time{0};
-  };
-  void Refuse(const std::string& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool ResetIfOpen(int fd, const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How a connection is ended while gRPC holds the descriptor.
+  enum class End { kReset, kShutDown };
+  bool EndIfOpen(int fd, const Entry& entry, End end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How long it has been idle, in milliseconds; nothing if it is in use, was until a moment ago, or
+  // if its calls are unknown, as of a Unix socket.
+  std::optional<int64_t> IdleMs(int fd, const Entry& entry) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether any was idle.
+  bool CloseIdlest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOpen(int fd, const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasRoom(const std::string& client) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoom(int fd) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoomOf(const std::string& client) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Leave(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropClosed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const int max_connections_;
-  const int max_per_client_;
+  const ConnectionLimits limits_;
+  ConnectionCalls* const calls_;
   absl::Mutex mutex_;
   absl::flat_hash_map<int, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by descriptor
   absl::flat_hash_map<std::string, int> of_client_ ABSL_GUARDED_BY(mutex_);
   ClientProgress closed_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, Refusal> refusals_ ABSL_GUARDED_BY(mutex_);  // by client
+  int num_leaving_ ABSL_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::time_point looked_ ABSL_GUARDED_BY(mutex_);
+  // For idle ones, without finding any.
+  std::chrono::steady_clock::time_point searched_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace beamwright::rpc

@@ -59,6 +59,13 @@ constexpr int64_t kLeastReadInWindow = 1 << 20;
 // closes the connection 10,000 later.
 constexpr int64_t kLeastReadOfClosed = 256 << 10;
 
+// New connections wait for a multiple of the time for which one was in the way, and twice as long
+// each time that it happens again within kForgiveness, so that others have most of the time.
+constexpr int kHoldOffShare = 3;
+constexpr absl::Duration kShortestHoldOff = absl::Milliseconds(300);
+constexpr absl::Duration kLongestHoldOff = absl::Seconds(2);
+constexpr absl::Duration kForgiveness = absl::Seconds(30);
+
 double CpuSeconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -258,11 +265,27 @@ bool ConnectionWatch::MayBeBodies(const Reading& before, int64_t read) const {
 }
 
 bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::string& why) {
-  return acceptor_.CutOffGreedy(before.progress, least,
-                                absl::StrCat(why, " for ",
-                                             absl::FormatDuration(absl::Trunc(
-                                                 absl::Now() - before.time, absl::Milliseconds(1))),
-                                             ", ", gate_.backlog().num_calls(), " calls"));
+  const absl::Duration time = absl::Now() - before.time;
+  const bool is_cut_off = acceptor_.CutOffGreedy(
+      before.progress, least,
+      absl::StrCat(why, " for ", absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1))),
+                   ", ", gate_.backlog().num_calls(), " calls"));
+  if (is_cut_off) {
+    HoldOff(time);
+  }
+  return is_cut_off;
+}
+
+void ConnectionWatch::HoldOff(absl::Duration in_the_way) {
+  const absl::Time now = absl::Now();
+  absl::Duration time = kHoldOffShare * in_the_way;
+  if (now - held_off_ < kForgiveness) {
+    // Several connections of one moment count once.
+    time = std::max(time, now - held_off_ > hold_off_ ? 2 * hold_off_ : hold_off_);
+  }
+  hold_off_ = std::clamp(time, kShortestHoldOff, kLongestHoldOff);
+  held_off_ = now;
+  acceptor_.HoldOff(absl::ToChronoMilliseconds(hold_off_));
 }
 
 bool ConnectionWatch::IsCrowded() {
@@ -311,6 +334,10 @@ void ConnectionWatch::LookBack(const Reading& begin) {
   // What arrived counts twice and more, so none of this became requests.
   if (2 * closed > arrived) {
     acceptor_.CutOffReturning(kLeastReadOfClosed, kWhy);
+    // Whatever addresses they came from.
+    if (closed >= kLeastReadOfClosed) {
+      HoldOff(kWindow);
+    }
   }
 }
 

@@ -76,6 +76,8 @@ class ConnectionWatch {
   // their way may have, and read as fast as bodies are.
   bool MayBeBodies(const Reading& before, int64_t read) const;
   bool CutOff(const Reading& before, int64_t least, const std::string& why);
+  // After something was in the way for so long.
+  void HoldOff(absl::Duration in_the_way);
   // While the beat is due: looks for who is in the way.
   void Search(Beat& beat, Window& window);
   // After a second: looks back if much of it was late, and begins another.
@@ -96,6 +98,9 @@ class ConnectionWatch {
   MemoryPressure pressure_;  // the thread's
   // Since when memory runs short; the thread's.
   absl::Time short_since_ = absl::InfiniteFuture();
+  // When new connections were held off last, and for how long; the thread's.
+  absl::Time held_off_ = absl::InfinitePast();
+  absl::Duration hold_off_;
   // What a beat is made over; of `server_` to itself.
   std::shared_ptr<inference::GRPCInferenceService::Stub> stub_;
   absl::Mutex mutex_;

@@ -84,7 +84,7 @@ class DecodeCall final : public DecodeCallBase {
 
  private:
   void OnRequest(grpc::ByteBuffer& bytes) override {
-    start_(core(), ParseRequest<Request>(bytes, gate().max_message_bytes()), AsCaller(),
+    start_(core(), Parse<Request>(bytes), AsCaller(),
            [this](const auto& response) { Answer(response); });
   }
 

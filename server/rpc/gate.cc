@@ -2,6 +2,7 @@
 
 #include <grpcpp/security/auth_context.h>
 
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,6 +15,9 @@ namespace {
 // A call takes 20 KB in gRPC, and what it asks for something more.
 constexpr int64_t kCallBytes = 64 << 10;
 
+// After so long without a read by its client an answer is dropped, if others need the memory.
+constexpr std::chrono::seconds kUnread(1);
+
 absl::string_view Header(const grpc::ServerContextBase& context, const char* name) {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find(name);
@@ -25,7 +29,7 @@ absl::string_view Header(const grpc::ServerContextBase& context, const char* nam
 
 absl::StatusOr<access::Identity> Gate::Admit(grpc::CallbackServerContext& context,
                                              const GuardedMethod& method) const {
-  backlog_.Leave(context);
+  Enter(context);
   access::Proof proof;
   proof.priority = Header(context, access::kPriorityHeader);
   if (access_.open()) {
@@ -52,8 +56,18 @@ absl::StatusOr<access::Identity> Gate::IfLoaded(absl::StatusOr<access::Identity>
   return identity;
 }
 
-void Gate::CountArrival(const grpc::ByteBuffer& message) const {
+void Gate::CountArrival(grpc::CallbackServerContext& context,
+                        const grpc::ByteBuffer& message) const {
+  backlog_.CountAsked(context);
   arrived_bytes_ += kCallBytes + 2 * static_cast<int64_t>(message.Length());
+}
+
+absl::Status Gate::Resize(serving::MemoryAccount::Hold& hold, int64_t bytes) const {
+  if (hold.Resize(bytes)) {
+    return absl::OkStatus();
+  }
+  unsent_.CancelOlderThan(std::chrono::steady_clock::now() - kUnread);
+  return core_.memory().Refusal(bytes);
 }
 
 void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const {

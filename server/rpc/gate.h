@@ -10,10 +10,13 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/access/access.h"
 #include "server/rpc/call_backlog.h"
+#include "server/rpc/connection_calls.h"
 #include "server/rpc/incoming_calls.h"
+#include "server/rpc/unsent_answers.h"
 #include "server/serving/core.h"
 
 namespace beamwright::rpc {
@@ -38,17 +41,30 @@ class Gate {
   // everybody: they tell of the server. Takes the call from the backlog.
   absl::StatusOr<access::Identity> Admit(grpc::CallbackServerContext& context,
                                          const GuardedMethod& method) const;
+  // Takes the call from the backlog alone: of a call that asks for nothing that is guarded.
+  void Enter(grpc::CallbackServerContext& context) const {
+    backlog_.Leave(context, connections_.Find(context.peer()));
+  }
   CallBacklog& backlog() const { return backlog_; }
   // The calls that were admitted and whose request has not come whole.
   IncomingCalls& incoming() const { return incoming_; }
+  // The calls whose answer is not sent.
+  UnsentAnswers& unsent() const { return unsent_; }
   serving::ServingState& state() const { return core_.state(); }
   int64_t max_message_bytes() const { return max_message_bytes_; }
   // Reads requests that would hold gRPC's threads, which all calls share, for too long.
   serving::TaskThread& reader() const { return reader_; }
+  // A hold of no bytes yet.
+  serving::MemoryAccount::Hold MakeHold() const { return core_.memory().MakeHold(); }
+  // Makes a hold `bytes`. ResourceExhausted if there is no room: then calls whose clients do not
+  // read their answers are cancelled, so that there is room for the next call.
+  absl::Status Resize(serving::MemoryAccount::Hold& hold, int64_t bytes) const;
+  // What calls come of each connection.
+  ConnectionCalls& connections() const { return connections_; }
   // How many messages are waited for or on their way. Whoever reads counts.
   std::atomic<int64_t>& num_reading() const { return num_reading_; }
-  // A message that a handler is given.
-  void CountArrival(const grpc::ByteBuffer& message) const;
+  // A message that the handler of the call is given.
+  void CountArrival(grpc::CallbackServerContext& context, const grpc::ByteBuffer& message) const;
   // What messages that arrived so far took or may have taken, with their calls, bytes.
   int64_t arrived_bytes() const { return arrived_bytes_; }
   // Counts and logs a call that does not decode and is refused before it is understood.
@@ -61,8 +77,10 @@ class Gate {
   const access::Access& access_;
   serving::Core& core_;
   const int64_t max_message_bytes_;
+  mutable ConnectionCalls connections_;
   mutable CallBacklog backlog_;
   mutable IncomingCalls incoming_;
+  mutable UnsentAnswers unsent_;
   mutable std::atomic<int64_t> num_reading_{0};
   mutable std::atomic<int64_t> arrived_bytes_{0};
   mutable serving::TaskThread reader_{"bw-requests"};

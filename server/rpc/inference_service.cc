@@ -2,6 +2,7 @@
 
 #include "server/rpc/at_once_call.h"
 #include "server/rpc/decode_call.h"
+#include "server/rpc/unknown_call.h"
 
 namespace beamwright::rpc {
 
@@ -33,6 +34,9 @@ InferenceService::InferenceService(const Gate& gate, oip::Service& service)
       "RepositoryModelLoad");
   ServeControl<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
       "RepositoryModelUnload");
+  ServeRest([this](const GuardedMethod& method, grpc::CallbackServerContext& context) {
+    return UnknownCall::Start(gate_, context, method.name);
+  });
 }
 
 template <typename Request, typename Response>

@@ -63,7 +63,7 @@ InferenceStream* InferenceStream::Start(const Gate& gate, oip::Service& service,
     service.core().calls().Refuse(identity.status(), caller);
     absl::MutexLock lock(&stream->mutex_);
     if (!stream->finished_) {
-      stream->EndWith(ToGrpcStatus(identity.status()));
+      stream->EndWith(EndOfCall(identity.status(), stream->call_));
     }
     return stream;
   }
@@ -97,7 +97,7 @@ void InferenceStream::OnReadDone(bool ok) {
   // Before the next one is read, which may be the next part of a sequence: gRPC calls on another
   // thread as soon as it has come.
   if (entry != nullptr) {
-    gate_.CountArrival(bytes);
+    gate_.CountArrival(call_, bytes);
     Take(entry, bytes);
   }
   absl::MutexLock lock(&mutex_);
@@ -168,7 +168,7 @@ void InferenceStream::Advance() {
     Entry& first = *entries_.front();
     if (errors_end_it_ && !first.status.ok()) {
       cancelled_->Cancel();  // the requests behind it
-      EndWith(ToGrpcStatus(first.status));
+      EndWith(EndOfCall(first.status, call_));
       return;
     }
     writing_ = true;

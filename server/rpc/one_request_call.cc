@@ -26,7 +26,14 @@ void OneRequestCall::OnReadDone(bool ok) {
     Refuse(absl::CancelledError("the call ended before its request had come"));
     return;
   }
-  gate_.CountArrival(request_);
+  gate_.CountArrival(context_, request_);
+  const absl::Status status =
+      gate_.Resize(hold_, kCallBytes + static_cast<int64_t>(request_.Length()));
+  if (!status.ok()) {
+    request_.Clear();
+    Refuse(status);
+    return;
+  }
   open_.emplace(gate_.state());
   // Parsing, and looking at many sources, takes long; and few callers wait on all others' thread.
   constexpr size_t kAtOnceBytes = 1 << 10;

@@ -28,7 +28,12 @@ class OneRequestCall : public RawReactor, private IncomingCall {
  protected:
   // Gate and context must outlive the call.
   OneRequestCall(const Gate& gate, grpc::CallbackServerContext& context)
-      : gate_(gate), context_(context) {}
+      : gate_(gate), context_(context), hold_(gate.MakeHold()) {}
+  ~OneRequestCall() override {
+    if (is_answered_) {
+      gate_.unsent().Remove(context_);
+    }
+  }
 
   // The request has come; `bytes` may be taken. Once, unless the call is refused. The call may be
   // gone as soon as it has ended: nothing of it is used after that.
@@ -36,12 +41,34 @@ class OneRequestCall : public RawReactor, private IncomingCall {
   // Nobody may make this call, or its request did not come: ends it. Once.
   virtual void OnRefused(const absl::Status& status) = 0;
 
+  // The request in parsed form, for which the call holds memory until its answer is made. Errors as
+  // of ParseRequest; ResourceExhausted if there is no memory.
+  template <typename Request>
+  absl::StatusOr<Request> Parse(grpc::ByteBuffer& bytes) {
+    // Where the form is small a look at all its parts would take longer than to read it.
+    const bool is_small = bytes.Length() <= kSmallRequest;
+    absl::StatusOr<Request> request = ParseRequest<Request>(bytes, gate_.max_message_bytes());
+    if (request.ok() && !is_small) {
+      BW_RETURN_IF_ERROR(gate_.Resize(hold_, static_cast<int64_t>(request->SpaceUsedLong())));
+    }
+    return request;
+  }
+
   // Sends the one answer and ends the call with OK. An error, of the reply or because it can't be
   // sent, is returned, and the call goes on. Once.
   template <typename Message>
   absl::Status Send(const absl::StatusOr<Message>& reply) {
     BW_RETURN_IF_ERROR(reply.status());
     BW_RETURN_IF_ERROR(SerializeReply(*reply, reply_));
+    // In the place of the request.
+    if (absl::Status status =
+            gate_.Resize(hold_, kCallBytes + static_cast<int64_t>(reply_.Length()));
+        !status.ok()) {
+      reply_.Clear();
+      return status;
+    }
+    is_answered_ = true;
+    gate_.unsent().Add(context_);
     StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
     return absl::OkStatus();
   }
@@ -52,6 +79,10 @@ class OneRequestCall : public RawReactor, private IncomingCall {
   const access::Identity& identity() const { return identity_; }
 
  private:
+  // What a call takes without its messages.
+  static constexpr int64_t kCallBytes = 16 << 10;
+  static constexpr size_t kSmallRequest = 2 << 10;
+
   void OnReadDone(bool ok) final;
   void ReadLarge();  // on the gate's thread for that
   void Refuse(const absl::Status& status) final;
@@ -61,6 +92,8 @@ class OneRequestCall : public RawReactor, private IncomingCall {
   access::Identity identity_;
   grpc::ByteBuffer request_;
   grpc::ByteBuffer reply_;
+  serving::MemoryAccount::Hold hold_;  // of request or answer
+  bool is_answered_ = false;
   // Who only sends a request is owed no answer yet.
   std::optional<serving::ServingState::OpenCall> open_;
 };

@@ -14,6 +14,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -49,11 +50,29 @@ class RawService : public Generated::Service {
             return make(guarded, *context);
           });
     };
+    served_.insert(method->index());
     // The first one declares the method to be a stream, the second one that it is handled by
     // callbacks and in bytes. Each takes a handler; the second replaces the first.
     this->MarkMethodStreamed(method->index(), new_handler());
     this->MarkMethodRawCallback(method->index(), new_handler());
   }
+
+  // Serves the methods that were not served yet, which generated code would answer by itself:
+  // past the gate and on sync threads.
+  void ServeRest(const MakeReactor& make) {
+    const google::protobuf::ServiceDescriptor* service =
+        google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+            Generated::service_full_name());
+    BW_CHECK(service != nullptr);
+    for (int i = 0; i < service->method_count(); ++i) {
+      if (served_.count(i) == 0) {
+        Serve(service->method(i)->name(), make);
+      }
+    }
+  }
+
+ private:
+  std::set<int> served_;  // by index
 };
 
 }  // namespace beamwright::rpc

@@ -23,7 +23,7 @@ RecognizeCall* RecognizeCall::Start(const Gate& gate, serving::Core& core,
     absl::MutexLock lock(&call->mutex_);
     call->finished_ = true;
     AddLoadReport(core, context);
-    call->Finish(ToGrpcStatus(identity.status()));
+    call->Finish(EndOfCall(identity.status(), context));
   }
   return call.get();
 }
@@ -52,7 +52,7 @@ void RecognizeCall::OnReadDone(bool ok) {
   grpc::ByteBuffer bytes;
   bytes.Swap(&request_);
   if (ok) {
-    gate_.CountArrival(bytes);
+    gate_.CountArrival(context_, bytes);
     recognition_->Add(ParseRequest<v1::RecognizeRequest>(bytes, gate_.max_message_bytes()));
   } else if (context_.IsCancelled()) {
     // Told by the read itself, and before OnCancel is called: it failed, and is no end of requests.

@@ -1,14 +1,14 @@
 #include "server/rpc/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
-#include "grpc/health/v1/health.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "ops/base/status.h"
 #include "server/rpc/credentials.h"
 #include "server/serving/host_port.h"
@@ -27,11 +27,13 @@ constexpr absl::Duration kGoAway = absl::Milliseconds(50);
 // Who connects and says nothing is let go; gRPC's own limit is two minutes.
 constexpr int kHandshakeTimeoutMs = 10'000;
 
-AcceptorOptions OptionsOf(const ServerOptions& options, serving::Core& core) {
+AcceptorOptions OptionsOf(const ServerOptions& options, serving::Core& core, const Gate& gate) {
   AcceptorOptions result;
   result.address = options.address;
   result.max_connections = options.max_connections;
   result.max_connections_per_client = options.max_connections_per_client;
+  result.max_files = options.max_files;
+  result.calls = &gate.connections();
   result.refused = [&core] {
     core.calls().Refuse(serving::TooManyConnections(),
                         serving::Caller{serving::Method::kGrpcOther});
@@ -60,19 +62,36 @@ Server::Server(const access::Access& access, oip::Service& service, int max_rece
       decode_(gate_, service.core()),
       recognize_(gate_, service.core()),
       models_(gate_, service.core().models()),
-      inference_(gate_, service) {}
+      inference_(gate_, service),
+      unknown_(gate_) {}
+
+void Server::Register(bool reflection, grpc::ServerBuilder& builder) {
+  builder.RegisterService(&decode_);
+  builder.RegisterService(&recognize_);
+  builder.RegisterService(&models_);
+  builder.RegisterService(&inference_);
+  builder.RegisterCallbackGenericService(&unknown_);
+  if (!reflection) {
+    return;
+  }
+  // Health is gRPC's own service.
+  reflection_answers_.emplace(std::vector<const google::protobuf::FileDescriptor*>{
+      v1::DecodeRequest::descriptor()->file(), v1::RecognizeRequest::descriptor()->file(),
+      v1::ModelSummary::descriptor()->file(), inference::ModelInferRequest::descriptor()->file(),
+      grpc::health::v1::HealthCheckRequest::descriptor()->file(),
+      grpc::reflection::v1::ServerReflectionRequest::descriptor()->file(),
+      grpc::reflection::v1alpha::ServerReflectionRequest::descriptor()->file()});
+  builder.RegisterService(&reflection_.emplace(gate_, *reflection_answers_));
+  builder.RegisterService(&reflection_alpha_.emplace(gate_, *reflection_answers_));
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       const access::Access& access,
                                                       oip::Service& service) {
   grpc::EnableDefaultHealthCheckService(true);
-  // gRPC's own health service brings no descriptor for reflection to tell of.
-  grpc::health::v1::HealthCheckRequest::descriptor();
-  if (options.reflection) {
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  }
   std::unique_ptr<Server> server(new Server(access, service, options.max_receive_bytes));
-  BW_ASSIGN_OR_RETURN(server->acceptor_, Acceptor::Listen(OptionsOf(options, service.core())));
+  BW_ASSIGN_OR_RETURN(server->acceptor_,
+                      Acceptor::Listen(OptionsOf(options, service.core(), server->gate_)));
   server->credentials_ = MakeCredentials(options.tls);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -95,10 +114,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
           server->credentials_);
   builder.SetContextAllocator(server->gate_.backlog().MakeAllocator());
-  builder.RegisterService(&server->decode_);
-  builder.RegisterService(&server->recognize_);
-  builder.RegisterService(&server->models_);
-  builder.RegisterService(&server->inference_);
+  server->Register(options.reflection, builder);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
     return absl::InternalError("gRPC does not start; --log-level debug shows what it says");

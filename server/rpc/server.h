@@ -4,10 +4,13 @@
 #define BEAMWRIGHT_SERVER_RPC_SERVER_H_
 
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,6 +24,8 @@
 #include "server/rpc/model_service.h"
 #include "server/rpc/one_callback_thread.h"
 #include "server/rpc/recognize_service.h"
+#include "server/rpc/reflection_service.h"
+#include "server/rpc/unknown_call.h"
 
 namespace beamwright::rpc {
 
@@ -28,7 +33,8 @@ struct ServerOptions {
   // "host:port", "[::]:port", "unix:/path"; port 0 takes a free one.
   std::string address;
   int max_connections = 4096;
-  int max_connections_per_client = 0;  // by address; 0: as many as there may be
+  int max_connections_per_client = 0;               // by address; 0: as many as there may be
+  int max_files = std::numeric_limits<int>::max();  // as ConnectionLimits::max_files
   int max_receive_bytes = 16 << 20;
   int max_concurrent_streams = 256;   // of a connection
   int max_metadata_bytes = 16 << 10;  // headers of a call
@@ -36,7 +42,7 @@ struct ServerOptions {
   int64_t memory_limit_bytes = 0;
   // Null for clear text; must outlive the server.
   const access::TlsContext* tls = nullptr;
-  // Whether the server describes its services to whoever asks.
+  // Whether the server describes its services to callers that have any role.
   bool reflection = true;
 };
 
@@ -66,6 +72,8 @@ class Server {
 
  private:
   Server(const access::Access& access, oip::Service& service, int max_receive_bytes);
+  // Adds all services to a builder.
+  void Register(bool reflection, grpc::ServerBuilder& builder);
 
   serving::Availability& availability_;
   const Gate gate_;
@@ -73,6 +81,11 @@ class Server {
   RecognizeService recognize_;
   ModelService models_;
   InferenceService inference_;
+  UnknownMethods unknown_;
+  // With reflection.
+  std::optional<ReflectionAnswers> reflection_answers_;
+  std::optional<ReflectionService<grpc::reflection::v1::ServerReflection>> reflection_;
+  std::optional<ReflectionService<grpc::reflection::v1alpha::ServerReflection>> reflection_alpha_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
   std::unique_ptr<grpc::Server> server_;                    // uses the services and credentials
   std::unique_ptr<OneCallbackThread> one_callback_thread_;  // uses the server

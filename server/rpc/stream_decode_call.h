@@ -33,9 +33,7 @@ class StreamDecodeCall final : public OneRequestCall {
  private:
   StreamDecodeCall(const Gate& gate, serving::Core& core, grpc::CallbackServerContext& context)
       : OneRequestCall(gate, context), core_(core) {}
-  void OnRequest(grpc::ByteBuffer& bytes) override {
-    Start(ParseRequest<v1::StreamDecodeRequest>(bytes, gate().max_message_bytes()));
-  }
+  void OnRequest(grpc::ByteBuffer& bytes) override { Start(Parse<v1::StreamDecodeRequest>(bytes)); }
   void OnRefused(const absl::Status& status) override { Start(status); }
   // Starts to decode; a request that is an error is refused with it.
   void Start(absl::StatusOr<v1::StreamDecodeRequest> request);

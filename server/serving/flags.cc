@@ -217,7 +217,11 @@ void AddSecurity(CLI::App& app, Flags& flags) {
           "How often the files of TLS, tokens and tenants are read again", guard.refresh);
   AddSwitch(app, "--auth-in-clear", "Take tokens on listeners without TLS, as behind a mesh",
             guard.tokens_in_clear);
-  AddSwitch(app, "--reflection", "Describe the gRPC services to whoever asks", flags.reflection);
+  app.add_option(
+         "--reflection", flags.reflection,
+         "Describe the gRPC services to callers that have any role; by default unless there "
+         "is a token file")
+      ->type_name("true|false");
 }
 
 // One for all models, or as each bundle says.

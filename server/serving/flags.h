@@ -28,7 +28,8 @@ struct Flags {
   // For operators; "none" turns it off.
   std::string admin_address = "127.0.0.1:8003";
   int grpc_max_metadata_bytes = 16 << 10;
-  bool reflection = true;
+  // Whether gRPC describes its services. Not set: unless there is a token file.
+  std::optional<bool> reflection;
   access::GuardOptions guard;
   int grpc_max_receive_bytes = 16 << 20;
   int grpc_max_concurrent_streams = 256;

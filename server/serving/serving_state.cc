@@ -23,7 +23,7 @@ absl::Status TooManyConnections() {
 absl::Status MemoryRunsShort() {
   return status::WithRetryAfter(
       status::WithReason(absl::ResourceExhaustedError(
-                             "the server has no memory for the rest of the request; try again"),
+                             "the server has no memory for the call at the moment; try again"),
                          status::reason::kOutOfMemory),
       absl::Seconds(1));
 }

@@ -19,8 +19,8 @@ namespace beamwright::serving {
 absl::Status ShuttingDown();
 // What connections get that are more than a listener takes: Unavailable, try again in a second.
 absl::Status TooManyConnections();
-// What calls get that send a request for which there is no memory: ResourceExhausted, try again in
-// a second.
+// What calls get for whose request or answer there is no memory: ResourceExhausted, try again in a
+// second.
 absl::Status MemoryRunsShort();
 
 // Thread-safe.

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "engine/status/error_details.h"
 #include "engine/status/source_errors.h"
@@ -90,6 +92,9 @@ class SourcesCall {
   // On the engine's thread, or at once.
   template <typename Content>
   void Finish(absl::StatusOr<Content> content, Result& result) {
+    if (content.ok() && !Hold(content->ByteSizeLong())) {
+      content = MemoryRunsShort();
+    }
     if (content.ok()) {
       SetContent(*std::move(content), result);
     } else {
@@ -107,6 +112,15 @@ class SourcesCall {
   Response response_;
 
  private:
+  // A result takes about four times as many bytes in memory as on the wire.
+  static constexpr size_t kBytesPerByte = 4;
+
+  // Holds memory for a result until the call is answered; false if there is no room.
+  bool Hold(size_t bytes) {
+    absl::MutexLock lock(&hold_mutex_);
+    return hold_.Resize(hold_.bytes() + static_cast<int64_t>(kBytesPerByte * bytes));
+  }
+
   absl::Status Prepare(absl::StatusOr<Request>& request) {
     try {
       return Check(request);
@@ -174,6 +188,8 @@ class SourcesCall {
   const Done done_;
   std::vector<engine::Timeline> timelines_;  // of the first sources, if somebody traces them
   std::atomic<int> num_open_{0};
+  absl::Mutex hold_mutex_;
+  MemoryAccount::Hold hold_ ABSL_GUARDED_BY(hold_mutex_) = core_.memory().MakeHold();
 };
 
 }  // namespace beamwright::serving

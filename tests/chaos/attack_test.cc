@@ -93,7 +93,7 @@ class AttackTest : public ::testing::Test {
     double during = 0;
     int64_t num_closed = 0;
     {
-      const Attackers attackers(server.WaitForPort(), attack, 2);
+      const Attackers attackers(server.WaitForPort(), attack, 2, attackers_);
       during = client.RateFor(Form(absl::Milliseconds(500), absl::Seconds(5)));
       // The server's patience is CPU time, of which a busy machine gives it little.
       for (int i = 0; must_reset_ && i < 100 && CountCutOff(server) == 0; ++i) {
@@ -127,6 +127,7 @@ class AttackTest : public ::testing::Test {
     return Sum(Scrape(server.metrics_port()), "beamwright_grpc_connections_cut_off_total");
   }
 
+  std::string attackers_ = "127.0.0.2";  // where they come from
   bool must_reset_ = false;  // whether the attack goes on until the server resets a connection
   double num_cut_off_ = 0;
 };
@@ -136,6 +137,21 @@ TEST_F(AttackTest, RapidReset) {
   Withstands(RapidReset(), 0.5, 200);
   EXPECT_GT(num_cut_off_, 0);
 }
+// Their clients prove nothing by coming from elsewhere.
+TEST_F(AttackTest, RapidResetFromNewAddresses) {
+  must_reset_ = true;
+  Withstands(RapidResetFromNewAddresses(), 0.5, 200);
+  EXPECT_GT(num_cut_off_, 0);
+}
+// Others are not refused for their neighbours.
+TEST_F(AttackTest, RapidResetFromTheAddressOfOthers) {
+  must_reset_ = true;
+  attackers_ = "127.0.0.1";
+  Withstands(RapidReset(), 0.5, 200);
+  EXPECT_GT(num_cut_off_, 0);
+}
+TEST_F(AttackTest, UnknownMethods) { Withstands(UnknownMethods()); }
+TEST_F(AttackTest, Reflection) { Withstands(Reflection()); }
 TEST_F(AttackTest, WholeCallsReset) { Withstands(WholeCallsReset()); }
 TEST_F(AttackTest, LargeHeaderLists) { Withstands(LargeHeaderLists()); }
 TEST_F(AttackTest, Settings) { Withstands(SettingsFlood()); }

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/chaos/chaos.h"
 #include "tests/e2e/http2_frames.h"
@@ -30,6 +31,10 @@ std::string WordMessage() {
   std::string prefix(5, '\0');
   prefix[4] = static_cast<char>(message.size());
   return prefix + message;
+}
+
+std::string WholeCall(uint32_t stream, const std::string& block, const std::string& message) {
+  return Frame(kHeaders, kEndHeaders, stream, block) + Frame(kData, kEndStream, stream, message);
 }
 
 std::string Repeat(const std::string& frame, int times) {
@@ -80,11 +85,38 @@ Http2Attack RapidReset() {
   });
 }
 
+Http2Attack RapidResetFromNewAddresses() {
+  Http2Attack attack = RapidReset();
+  attack.name += " from new addresses";
+  attack.new_addresses = true;
+  return attack;
+}
+
+Http2Attack UnknownMethods() {
+  return Streams("unknown methods",
+                 [block = CallHeaders("http", "trailers", "/no.such.Service/Method")](
+                     uint32_t stream) { return WholeCall(stream, block, std::string(5, '\0')); });
+}
+
+Http2Attack Reflection() {
+  // file_containing_symbol
+  const std::string symbol = "beamwright.v1.DecodeService";
+  std::string message(5, '\0');
+  message[4] = static_cast<char>(2 + symbol.size());
+  message += '\x22';
+  message += static_cast<char>(symbol.size());
+  message += symbol;
+  return Streams(
+      "reflection",
+      [block = CallHeaders("http", "trailers",
+                           "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
+       message](uint32_t stream) { return WholeCall(stream, block, message); });
+}
+
 Http2Attack WholeCallsReset() {
   return Streams("whole calls, reset",
                  [block = DecodeHeaders(), message = WordMessage()](uint32_t stream) {
-                   return Frame(kHeaders, kEndHeaders, stream, block) +
-                          Frame(kData, kEndStream, stream, message) + ResetOf(stream);
+                   return WholeCall(stream, block, message) + ResetOf(stream);
                  });
 }
 
@@ -119,8 +151,7 @@ Http2Attack EmptyDataFlood() {
 Http2Attack ZeroWindow() {
   Http2Attack attack = Once("no window", kWindow,
                             [block = DecodeHeaders(), message = WordMessage()](uint32_t stream) {
-                              return Frame(kHeaders, kEndHeaders, stream, block) +
-                                     Frame(kData, kEndStream, stream, message);
+                              return WholeCall(stream, block, message);
                             });
   // SETTINGS_INITIAL_WINDOW_SIZE of 0
   attack.opening = Frame(kSettings, 0, 0, {"\0\x04\0\0\0\0", 6}) + attack.opening;
@@ -132,8 +163,8 @@ Http2Attack UnfinishedBodies() { return Once("unfinished bodies", 1024, Unfinish
 
 Http2Attack TooManyStreams() { return Streams("more streams than allowed", UnfinishedBody); }
 
-Attackers::Attackers(int port, const Http2Attack& attack, int count)
-    : port_(port), attack_(attack) {
+Attackers::Attackers(int port, const Http2Attack& attack, int count, const std::string& address)
+    : port_(port), attack_(attack), address_(address) {
   for (int i = 0; i < count; ++i) {
     threads_.emplace_back([this] { Run(); });
   }
@@ -146,10 +177,19 @@ Attackers::~Attackers() {
   }
 }
 
+std::string Attackers::NextAddress() {
+  if (!attack_.new_addresses) {
+    return address_;
+  }
+  const uint32_t number = num_addresses_++;
+  return absl::StrCat("127.", 1 + number / (250 * 250) % 250, ".", number / 250 % 250, ".",
+                      1 + number % 250);
+}
+
 void Attackers::Run() {
   while (!stop_) {
     const rpc::ClientSocket client;
-    if (!client.ConnectV4(port_, "127.0.0.1", "127.0.0.2")) {
+    if (!client.ConnectV4(port_, "127.0.0.1", NextAddress().c_str())) {
       absl::SleepFor(absl::Milliseconds(10));
       continue;
     }

@@ -20,9 +20,15 @@ struct Http2Attack {
   std::function<std::string(uint32_t& stream)> next;
   // Whether an answer is read.
   bool reads = true;
+  // Whether each connection comes from an address that no other has.
+  bool new_addresses = false;
 };
 
 Http2Attack RapidReset();
+Http2Attack RapidResetFromNewAddresses();
+// Whole calls of a method that there is not, and of reflection.
+Http2Attack UnknownMethods();
+Http2Attack Reflection();
 // Calls with a request that could be decoded, reset at once.
 Http2Attack WholeCallsReset();
 // A header block with 30 KB of fields, reset at once.
@@ -42,7 +48,9 @@ Http2Attack TooManyStreams();
 // Attacks while it lives, on so many connections at a time; one that is closed is opened again.
 class Attackers {
  public:
-  Attackers(int port, const Http2Attack& attack, int count);
+  // From `address`, unless the attack takes new ones.
+  Attackers(int port, const Http2Attack& attack, int count,
+            const std::string& address = "127.0.0.2");
   ~Attackers();
   // Connections that the server closed or refused.
   int64_t num_closed() const { return num_closed_; }
@@ -50,10 +58,14 @@ class Attackers {
  private:
   void Run();
 
+  std::string NextAddress();
+
   const int port_;
   const Http2Attack attack_;
+  const std::string address_;
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> num_closed_{0};
+  std::atomic<uint32_t> num_addresses_{0};
   std::vector<std::thread> threads_;
 };
 

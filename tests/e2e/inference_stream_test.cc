@@ -7,10 +7,9 @@
 namespace beamwright::e2e {
 namespace {
 
-class StreamTest : public InferenceTest {
- protected:
-  using Stream = grpc::ClientReaderWriter<ModelInferRequest, inference::ModelStreamInferResponse>;
-};
+using Stream = grpc::ClientReaderWriter<ModelInferRequest, inference::ModelStreamInferResponse>;
+
+class StreamTest : public InferenceTest {};
 
 TEST_F(StreamTest, AnswersInOrderAndGoesOnAfterAnError) {
   grpc::ClientContext context;
@@ -52,6 +51,23 @@ TEST_F(StreamTest, TheFirstErrorEndsItWhereTheClientAskedForThat) {
   ASSERT_TRUE(stream->Write(wrong));
   EXPECT_FALSE(stream->Read(&answer));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+// A refusal for want of room ends it with the time after which to try again; -1: never.
+TEST(SmallServerTest, ARefusalThatEndsAStreamCarriesPushback) {
+  ServerProcess server({"--model-path", DefaultModel(), "--max-state-bytes", "1"});
+  const auto stub = inference::GRPCInferenceService::NewStub(Connect(server.address()));
+  grpc::ClientContext context;
+  context.AddMetadata("triton_grpc_error", "true");
+  const std::unique_ptr<Stream> stream = stub->ModelStreamInfer(&context);
+  ASSERT_TRUE(stream->Write(InferRequest({"cat"})));
+  inference::ModelStreamInferResponse answer;
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto pushback = trailers.find("grpc-retry-pushback-ms");
+  ASSERT_NE(pushback, trailers.end());
+  EXPECT_EQ(pushback->second, "-1");
 }
 
 TEST_F(StreamTest, AClientThatGoesAwayLeavesNothingRunning) {

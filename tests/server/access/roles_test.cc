@@ -33,6 +33,9 @@ TEST(RolesTest, EveryMethodHasARule) {
 
 TEST(RolesTest, TheTable) {
   EXPECT_EQ(RolesForMethod("/grpc.health.v1.Health/Watch"), kOpen);
+  EXPECT_EQ(RolesForMethod("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"), kAnyRole);
+  EXPECT_EQ(RolesForMethod("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
+            kAnyRole);
   EXPECT_EQ(RolesForMethod("/beamwright.v1.DecodeService/Decode"), kDecode);
   EXPECT_EQ(RolesForMethod("/inference.GRPCInferenceService/ModelInfer"), kDecode);
   EXPECT_EQ(RolesForMethod("/inference.GRPCInferenceService/ModelStatistics"), kObserve | kOperate);

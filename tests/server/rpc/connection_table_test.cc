@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "tests/server/rpc/sockets.h"
 
 namespace beamwright::rpc {
@@ -25,7 +26,7 @@ bool EnterSoon(ConnectionTable& table, int fd, const std::string& client) {
 }
 
 TEST(ConnectionTableTest, HoldsAsManyAsItMay) {
-  ConnectionTable table(2, 0);
+  ConnectionTable table({2, 0});
   ClientSocket a;
   const ClientSocket b;
   const ClientSocket c;
@@ -41,7 +42,7 @@ TEST(ConnectionTableTest, HoldsAsManyAsItMay) {
 }
 
 TEST(ConnectionTableTest, AFullTableLooksByItself) {
-  ConnectionTable table(1, 0);
+  ConnectionTable table({1, 0});
   ClientSocket a;
   const ClientSocket b;
   EXPECT_TRUE(table.Enter(a.fd(), ""));
@@ -50,7 +51,7 @@ TEST(ConnectionTableTest, AFullTableLooksByItself) {
 }
 
 TEST(ConnectionTableTest, ANumberThatIsAnotherFilesIsNoConnection) {
-  ConnectionTable table(2, 0);
+  ConnectionTable table({2, 0});
   const ClientSocket a;
   const ClientSocket b;
   const ClientSocket c;
@@ -62,7 +63,7 @@ TEST(ConnectionTableTest, ANumberThatIsAnotherFilesIsNoConnection) {
 }
 
 TEST(ConnectionTableTest, ANumberThatComesAgainIsCountedOnce) {
-  ConnectionTable table(2, 2);
+  ConnectionTable table({2, 2});
   const ClientSocket a;
   const ClientSocket b;
   const ClientSocket c;
@@ -108,7 +109,7 @@ struct TcpPair {
 };
 
 TEST(ConnectionTableTest, WhatWasReadFromConnectionsThatEndedIsTheirClients) {
-  ConnectionTable table(8, 0);
+  ConnectionTable table({8, 0});
   TcpPair before;
   TcpPair first;
   TcpPair second;
@@ -134,7 +135,7 @@ TEST(ConnectionTableTest, WhatWasReadFromConnectionsThatEndedIsTheirClients) {
 }
 
 TEST(ConnectionTableTest, AClientIsCutOffWithAllThatItHas) {
-  ConnectionTable table(8, 0);
+  ConnectionTable table({8, 0});
   const TcpPair a;
   const TcpPair b;
   const TcpPair other;
@@ -147,13 +148,83 @@ TEST(ConnectionTableTest, AClientIsCutOffWithAllThatItHas) {
   EXPECT_EQ(recv(a.far, &byte, 1, 0), -1);
   EXPECT_EQ(errno, ECONNRESET);
   EXPECT_EQ(recv(b.far, &byte, 1, 0), -1);
-  EXPECT_FALSE(table.Enter(again.near, "x"));
-  EXPECT_TRUE(table.Enter(again.near, "y"));
+  // Its address is not refused: others may have it, too.
+  EXPECT_TRUE(table.Enter(again.near, "x"));
   other.Send(1);
 }
 
+// What the acceptor enters, and what gRPC would name it.
+bool Enter(ConnectionTable& table, const TcpPair& pair) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  getpeername(pair.near, reinterpret_cast<sockaddr*>(&address), &size);
+  return table.Enter(pair.near, "x", ConnectionCalls::PeerOf(address));
+}
+
+ConnectionCalls::Counts& CountsOf(ConnectionCalls& calls, const TcpPair& pair) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  getpeername(pair.near, reinterpret_cast<sockaddr*>(&address), &size);
+  return *calls.Find(ConnectionCalls::PeerOf(address));
+}
+
+bool IsShutDown(const TcpPair& pair) {
+  char byte = 0;
+  return recv(pair.far, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+TEST(ConnectionTableTest, AFullTableClosesTheConnectionOfWhichNoRequestHasCome) {
+  ConnectionCalls calls;
+  ConnectionTable table({4, 0}, &calls);
+  const TcpPair asking;
+  const TcpPair asked;
+  const TcpPair older;
+  const TcpPair younger;
+  const TcpPair next;
+  for (const TcpPair* pair : {&asking, &asked, &older, &younger}) {
+    ASSERT_TRUE(Enter(table, *pair));
+  }
+  ++CountsOf(calls, asking).num_open;
+  ++CountsOf(calls, asked).num_asked;
+  const auto enter = [&table](const TcpPair& pair) {
+    while (!Enter(table, pair)) {  // in two seconds
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+  };
+  enter(next);
+  EXPECT_FALSE(IsShutDown(asking));
+  EXPECT_FALSE(IsShutDown(asked));
+  EXPECT_TRUE(IsShutDown(older));
+  const TcpPair last;
+  enter(last);
+  EXPECT_TRUE(IsShutDown(younger));
+}
+
+TEST(ConnectionTableTest, WithoutFilesTheTableIsFull) {
+  const TcpPair a;
+  ConnectionTable table({4, 0, a.near + 1});
+  const TcpPair b;
+  EXPECT_TRUE(table.Enter(a.near, "x"));
+  EXPECT_GT(b.near, a.near);
+  EXPECT_FALSE(table.Enter(b.near, "x"));
+}
+
+TEST(ConnectionTableTest, AClientThatIsCutOffKeepsConnectionsOfWhichRequestsCame) {
+  ConnectionCalls calls;
+  ConnectionTable table({4, 0}, &calls);
+  const TcpPair asked;
+  const TcpPair silent;
+  ASSERT_TRUE(Enter(table, asked));
+  ASSERT_TRUE(Enter(table, silent));
+  ++CountsOf(calls, asked).num_asked;
+  EXPECT_EQ(table.CutOffClient("x"), 1);
+  char byte = 0;
+  EXPECT_EQ(recv(silent.far, &byte, 1, 0), -1);
+  asked.Send(1);
+}
+
 TEST(ConnectionTableTest, OneClientLeavesRoomForOthers) {
-  ConnectionTable table(4, 1);
+  ConnectionTable table({4, 1});
   ClientSocket a;
   const ClientSocket b;
   const ClientSocket c;
@@ -170,7 +241,7 @@ TEST(ConnectionTableTest, OneClientLeavesRoomForOthers) {
 }
 
 TEST(ConnectionTableTest, WhatIsClosedAlreadyIsNotEntered) {
-  ConnectionTable table(1, 0);
+  ConnectionTable table({1, 0});
   EXPECT_FALSE(table.Enter(-1, ""));
   EXPECT_EQ(table.CountOpen(), 0);
 }

@@ -1,0 +1,61 @@
+// The account of what listeners hold for callers, on the real server.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include "tests/e2e/becomes.h"
+#include "tests/e2e/e2e_test.h"
+#include "tests/e2e/http2_frames.h"
+#include "tests/e2e/scraped_metrics.h"
+#include "tests/e2e/secured.h"
+#include "tests/server/rpc/sockets.h"
+
+namespace beamwright::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Calls whose answers find no window: their client never reads one.
+std::string CallsWithoutAWindow(int count) {
+  using namespace http2;  // NOLINT(google-build-using-namespace): frames are what this is about
+  const std::string message = Request({"beam"}).SerializeAsString();
+  std::string prefix(5, '\0');
+  prefix[4] = static_cast<char>(message.size());
+  const std::string block = CallHeaders("http", "trailers", "/beamwright.v1.DecodeService/Decode");
+  // SETTINGS_INITIAL_WINDOW_SIZE of 0
+  std::string bytes = kPreface + Frame(kSettings, 0, 0, {"\0\x04\0\0\0\0", 6});
+  for (int i = 0; i < count; ++i) {
+    const auto stream = static_cast<uint32_t>(2 * i + 1);
+    bytes += Frame(kHeaders, kEndHeaders, stream, block) +
+             Frame(kData, kEndStream, stream, prefix + message);
+  }
+  return bytes;
+}
+
+TEST(HeldBytesTest, AnswersWithoutAReaderMakeRoomForOthers) {
+  ServerProcess server({"--model-path", DefaultModel(), "--max-held-bytes", "1048576"});
+  const auto held = [&] { return Sum(Scrape(server.metrics_port()), "beamwright_held_bytes"); };
+  rpc::ClientSocket client;
+  ASSERT_TRUE(client.ConnectV4(server.WaitForPort()));
+  const std::string calls = CallsWithoutAWindow(200);
+  ASSERT_EQ(send(client.fd(), calls.data(), calls.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(calls.size()));
+  EXPECT_TRUE(Becomes([&] { return held() > 900'000; }));
+  EXPECT_TRUE(Becomes([&] { return DecodeAs(server.address(), {}).ok(); }));
+  client.Close();
+  EXPECT_TRUE(Becomes([&] { return held() == 0; }));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
+}
+
+TEST(HeldBytesTest, ARequestThatNeverFitsIsRefused) {
+  ServerProcess server({"--model-path", DefaultModel(), "--max-held-bytes", "1048576"});
+  const grpc::Status status = CallRaw(
+      Connect(server.address()), "/beamwright.v1.DecodeService/Decode", std::string(800'000, 'x'));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("more than the 786432 that one call may hold"));
+  EXPECT_TRUE(DecodeAs(server.address(), {}).ok());
+}
+
+}  // namespace
+}  // namespace beamwright::e2e
