@@ -227,21 +227,24 @@ void ListOperators(std::ostream& output) {
                            attributes.empty() ? "none" : attributes, " |\n");
   }
 
-  // A row for each opset of the operators that keep their name, then one for each other operator.
-  std::map<int, std::vector<std::string>> kept;
-  std::string others;
+  // A row for each opset, and one for each other domain; in brackets what an operator becomes where
+  // its name differs.
+  std::map<std::string, std::vector<std::string>> domains;
+  std::map<int, std::vector<std::string>> opsets;
   for (const OnnxOperatorLine& line : ListOnnxOperators()) {
-    if (line.name == line.becomes) {
-      kept[line.since].push_back(std::string(line.name));
-    } else {
-      absl::StrAppend(&others, "| ", line.name, " | ", line.since, " | ", line.becomes, " |\n");
-    }
+    const size_t dot = line.name.rfind('.');
+    const std::string name = line.name.substr(dot == std::string::npos ? 0 : dot + 1);
+    std::vector<std::string>& row =
+        dot == std::string::npos ? opsets[line.since] : domains[line.name.substr(0, dot)];
+    row.push_back(name == line.becomes ? name : absl::StrCat(name, " (", line.becomes, ")"));
   }
-  output << "\n| ONNX operators | from opset | become |\n| --- | --- | --- |\n";
-  for (const auto& [since, names] : kept) {
-    output << absl::StrCat("| ", absl::StrJoin(names, ", "), " | ", since, " | the same |\n");
+  output << "\n| from opset | ONNX operators, with what they become |\n| --- | --- |\n";
+  for (const auto& [opset, names] : opsets) {
+    output << absl::StrCat("| ", opset, " | ", absl::StrJoin(names, ", "), " |\n");
   }
-  output << others;
+  for (const auto& [domain, names] : domains) {
+    output << absl::StrCat("| ", domain, " | ", absl::StrJoin(names, ", "), " |\n");
+  }
 }
 
 }  // namespace beamwright::ops
