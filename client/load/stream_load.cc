@@ -5,10 +5,8 @@
 #include <queue>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "client/load/histogram.h"
+#include "client/load/stream_tally.h"
 #include "client/recognize_stream.h"
 #include "ops/base/status.h"
 
@@ -16,107 +14,6 @@ namespace beamwright::client {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // at `stop`
-
-// The answers of streams; on gRPC's threads.
-class StreamTally {
- public:
-  struct Stream {
-    absl::Time begin;       // of the source
-    absl::Duration length;  // as it is spoken here
-    absl::Duration sound;   // as it was recorded
-    bool has_word = false;
-    bool is_complete = false;  // its summary has come
-    bool is_contradicted = false;
-    absl::Time end;
-    std::vector<int32_t> stable;  // of the segment that goes on
-    int64_t num_segments = 0;
-  };
-
-  // One thread at a time for a stream.
-  void Hear(Stream& stream, const v1::RecognizeResponse& message) {
-    const absl::Time now = absl::Now();
-    for (const v1::RecognizedSegment& segment : message.segments()) {
-      static const v1::Hypothesis kNothing;
-      const auto& tokens =
-          (segment.hypotheses().empty() ? kNothing : segment.hypotheses(0)).tokens();
-      const bool begins = static_cast<size_t>(tokens.size()) >= stream.stable.size() &&
-                          std::equal(stream.stable.begin(), stream.stable.end(), tokens.begin());
-      stream.is_contradicted = stream.is_contradicted || !begins;
-      stream.stable.clear();
-      ++stream.num_segments;
-      HearWord(stream, now, !tokens.empty());
-    }
-    const auto& stable = message.stable();
-    stream.is_contradicted =
-        stream.is_contradicted ||
-        (message.has_stable() && stable.position() != static_cast<int>(stream.stable.size()));
-    stream.stable.insert(stream.stable.end(), stable.tokens().begin(), stable.tokens().end());
-    HearWord(stream, now, !stable.tokens().empty());
-    if (message.has_summary()) {
-      stream.is_complete = true;
-      stream.end = now;
-    }
-  }
-
-  void End(const Stream& stream, const absl::Status& status) {
-    absl::MutexLock lock(&mutex_);
-    --num_open_;
-    if (stopped_) {
-      return;
-    }
-    if (!status.ok() || !stream.is_complete) {
-      const absl::Status why = status.ok() ? absl::InternalError("no summary came") : status;
-      ++report_.failed[why.code()];
-      report_.first_failure.Update(why);
-      return;
-    }
-    ++report_.num_heard;
-    report_.num_segments += stream.num_segments;
-    report_.num_contradicted += stream.is_contradicted ? 1 : 0;
-    report_.sound += stream.sound;
-    final_.Record(stream.end - (stream.begin + stream.length));
-    factor_.Record(
-        absl::Microseconds(1000 * absl::FDivDuration(stream.end - stream.begin, stream.length)));
-  }
-
-  void Begin() {
-    absl::MutexLock lock(&mutex_);
-    ++num_open_;
-  }
-  void Late(absl::Duration by) { lag_.Record(by); }
-  void Stop() {
-    absl::MutexLock lock(&mutex_);
-    stopped_ = true;
-  }
-  bool WaitUntilNone(absl::Duration timeout) {
-    absl::MutexLock lock(&mutex_);
-    const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_open_ == 0; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
-  }
-  StreamLoadReport Report() {
-    absl::MutexLock lock(&mutex_);
-    report_.final_latency = PercentilesOf(final_);
-    report_.first_word = PercentilesOf(word_);
-    report_.real_time_factor = PercentilesOf(factor_);
-    report_.lag = PercentilesOf(lag_);
-    report_.stopped = stopped_;
-    return report_;
-  }
-
- private:
-  void HearWord(Stream& stream, absl::Time now, bool has_word) {
-    if (has_word && !stream.has_word) {
-      stream.has_word = true;
-      word_.Record(now - stream.begin);
-    }
-  }
-
-  Histogram final_, word_, factor_, lag_;
-  absl::Mutex mutex_;
-  int num_open_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  StreamLoadReport report_ ABSL_GUARDED_BY(mutex_);
-};
 
 // A speaker of one source after the other.
 struct Speaker {
@@ -221,7 +118,9 @@ class StreamLoad {
     tally_.Begin();
     speaker.stream = client_.StartRecognize(
         options_.config, absl::Now() + told->length + options_.timeout,
-        {[this, told](const v1::RecognizeResponse& message) { tally_.Hear(*told, message); },
+        {[this, told](const v1::RecognizeResponse& message) {
+           tally_.Hear(*told, message, absl::Now());
+         },
          [this, told](const absl::Status& status) { tally_.End(*told, status); }});
   }
 

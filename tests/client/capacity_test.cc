@@ -39,6 +39,37 @@ TEST(CapacityTest, OneAtATimeIsTheQueueOfOneServer) {
   }
 }
 
+// A call takes its size where none waits: the spread is the sizes' standard deviation.
+TEST(CapacityTest, TheSpreadIsTheStandardDeviationOfSizes) {
+  const ServiceCurve curve = *ServiceCurve::Make({{1, 1}});
+  const auto replica =
+      SimulateReplica(curve, {.rate = 1e-4, .max_in_flight = 1, .spread = 0.5, .calls = 100'000});
+  double squares = 0;
+  for (const double latency : replica.latencies) {
+    squares += (latency - 1) * (latency - 1);
+  }
+  EXPECT_NEAR(Mean(replica.latencies), 1, 0.01);
+  EXPECT_NEAR(squares / static_cast<double>(replica.latencies.size()), 0.25, 0.01);
+}
+
+TEST(CapacityTest, AShareIsReachedByTheFirstCallThatMakesItUp) {
+  const SimulatedReplica replica{.latencies = {1, 2, 3}};
+  EXPECT_EQ(replica.Within(0.01), 1);
+  EXPECT_EQ(replica.Within(0.34), 2);
+  EXPECT_EQ(replica.Within(0.5), 2);
+  EXPECT_EQ(replica.Within(0.67), 3);
+  EXPECT_EQ(replica.Within(1), 3);
+}
+
+// A queue that only grows has not grown yet when few calls have come.
+TEST(CapacityTest, MoreThanAReplicaCanDoNeedsAnother) {
+  const ServiceCurve curve = *ServiceCurve::Make({{1, 50}});
+  const ReplicaLoad few{.rate = 60, .calls = 5};
+  const Goal goal{.seconds = 1, .share = 0.5};
+  EXPECT_LT(SimulateReplica(curve, few).Within(goal.share), goal.seconds);
+  EXPECT_EQ(*ReplicasFor(curve, few, goal), 2);
+}
+
 // Speed in proportion to the calls in flight: no call waits for another.
 TEST(CapacityTest, WithSpeedForAllEveryCallTakesItsOwnTime) {
   const ServiceCurve curve = *ServiceCurve::Make({{1, 10}, {1000, 10'000}});

@@ -1,8 +1,13 @@
 #include "client/load/hdr_format.h"
 
+#include <zlib.h>
+
+#include <limits>
 #include <map>
 #include <random>
+#include <utility>
 
+#include "absl/strings/escaping.h"
 #include "client/load/histogram.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -45,6 +50,30 @@ TEST(HdrFormatTest, ReadsWhatItWrote) {
     EXPECT_EQ(*read, counts);
   }
   EXPECT_EQ(DecodeHdr(EncodeHdr({}))->size(), 0u);
+}
+
+// HdrHistogram's ZigZag LEB128-64b9B: seven bits a byte, and all eight in the ninth.
+TEST(HdrFormatTest, ACountTakesNineBytesAtMost) {
+  const std::pair<int64_t, std::string> cases[] = {
+      {1, "\x02"},
+      {64, std::string("\x80\x01", 2)},
+      {int64_t{1} << 55, std::string(8, '\x80') + '\x01'},  // twice that is 2^56
+      {int64_t{1} << 62, std::string(9, '\x80')},           // 2^63
+      {std::numeric_limits<int64_t>::max(), '\xfe' + std::string(8, '\xff')}};
+  for (const auto& [count, bytes] : cases) {
+    const std::string text = EncodeHdr({count});
+    std::string packed;
+    ASSERT_TRUE(absl::Base64Unescape(text, &packed));
+    std::string plain(1000, '\0');
+    uLongf size = plain.size();
+    ASSERT_EQ(uncompress(reinterpret_cast<Bytef*>(plain.data()), &size,
+                         reinterpret_cast<const Bytef*>(packed.data() + 8), packed.size() - 8),
+              Z_OK);
+    EXPECT_EQ(plain.substr(40, size - 40), bytes) << count;
+    const auto read = DecodeHdr(text);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, std::vector<int64_t>{count});
+  }
 }
 
 TEST(HdrFormatTest, SaysWhyItCannotRead) {

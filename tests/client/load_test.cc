@@ -305,6 +305,60 @@ TEST(LoadTest, WarmUpIsNotCounted) {
   const auto report = Load(server, options);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_LT(report->num_calls, static_cast<int64_t>(server.requests().size()));
+  // The client's CPU time is of both, and so is the time that it is held against.
+  EXPECT_GE(report->wall_time, absl::Milliseconds(60));
+}
+
+TEST(LoadTest, TheClientsCpusAreItsTimeOverThatOfTheRun) {
+  LoadReport report;
+  EXPECT_EQ(ClientCpus(report), 0);
+  report.cpu_time = absl::Seconds(3);
+  report.wall_time = absl::Seconds(2);
+  report.elapsed = absl::Seconds(1);  // without the warm-up
+  EXPECT_EQ(ClientCpus(report), 1.5);
+}
+
+// Answers at once, as if calls that are to be given up had been; keeps when that would be.
+class GivenUpTarget final : public LoadTarget {
+ public:
+  void Send(LoadCall call, LoadDone done) override {
+    cancel_after.push_back(call.settings.cancel_after);
+    if (cancel_after.back() == absl::InfiniteDuration()) {
+      done(v1::DecodeResponse());
+    } else {
+      done(absl::CancelledError("given up"));
+    }
+  }
+  void CancelOutstanding() override {}
+  int most_in_flight() const override { return 1; }
+
+  std::vector<absl::Duration> cancel_after;
+};
+
+// By chance, or because the call says so, whichever is earlier.
+TEST(LoadTest, CallsOfAMixAreGivenUpAsWell) {
+  LoadOptions options = Calls(400, {});
+  options.concurrency = 1;
+  options.mix.resize(2);
+  options.mix[1].settings.cancel_after = absl::Milliseconds(3);
+  options.cancel_share = 0.5;
+  options.cancel_after = absl::Milliseconds(7);
+  GivenUpTarget target;
+  const auto report = RunLoad(target, options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(target.cancel_after.size(), 400);
+  int by_chance = 0;
+  for (size_t i = 0; i < 400; ++i) {
+    const absl::Duration after = target.cancel_after[i];
+    if (i % 2 == 1) {
+      EXPECT_EQ(after, absl::Milliseconds(3));
+    } else if (after != absl::InfiniteDuration()) {
+      EXPECT_EQ(after, absl::Milliseconds(7));
+      ++by_chance;
+    }
+  }
+  EXPECT_NEAR(by_chance, 100, 30);
+  EXPECT_EQ(report->num_cancelled, 200 + by_chance);
 }
 
 TEST(LoadTest, StopCancelsWhatIsInFlightAndKeepsTheRest) {

@@ -75,6 +75,20 @@ TEST(BoundShareTest, NothingSeenIsNotNothing) {
   EXPECT_NEAR(bounds.upper, 2.706 / 1002.706, 1e-4);
 }
 
+// Two or three seconds by hand: the differences of faults from the share of the second's calls, and
+// Cochran's standard error with n / (n - 1).
+TEST(BoundShareTest, IsCochransRatioEstimate) {
+  // Share 0.2: 1 of 10 is one below, 3 of 10 one above. t of one degree of freedom is 6.314.
+  const ShareBounds two = BoundShare({{{1, 10}, {3, 10}}});
+  EXPECT_DOUBLE_EQ(two.share, 0.2);
+  EXPECT_NEAR(two.upper, 0.2 + 6.314 * std::sqrt(2.0 * 2 / 1) / 20, 1e-9);
+  // Share 0.1: off by -20, +20 and 0; two degrees of freedom. A second without calls is none.
+  const ShareBounds three = BoundShare({{{20, 400}, {0, 0}, {60, 400}, {20, 200}}});
+  EXPECT_DOUBLE_EQ(three.share, 0.1);
+  EXPECT_NEAR(three.upper, 0.1 + 2.920 * std::sqrt(800.0 * 3 / 2) / 1000, 1e-9);
+  EXPECT_EQ(three.lower, 0) << "0.1 - 0.101";
+}
+
 // A server that answers `capacity` calls a second in time and the rest too late.
 class FakeServerAt {
  public:
@@ -196,6 +210,71 @@ TEST(MaxRateTest, AStrictPromiseTakesLongerTrials) {
   const auto found = FindMaxRate(server.runner(), load, strict, {.lowest = 10, .highest = 10});
   ASSERT_TRUE(found.ok());
   EXPECT_GE(found->trials[0].clauses[0].calls, 350);  // 1.5 x 1.645^2 x 0.99 / 0.01 = 402
+}
+
+// Runs that are alike, whatever the rate.
+LoadReport TenSeconds(const LoadInterval& part) {
+  LoadReport report;
+  report.elapsed = absl::Seconds(10);
+  report.timeline.assign(10, part);
+  report.num_calls = 10 * part.num_calls;
+  return report;
+}
+
+// The verdict on a single rate, against a server that always does the same.
+Verdict VerdictOn(const LoadReport& report, SloClause::Of of, double allowed) {
+  const std::vector<SloClause> slo = {{"promise", of, absl::Milliseconds(50), allowed}};
+  const auto found =
+      FindMaxRate([&](const LoadOptions&) -> absl::StatusOr<LoadReport> { return report; },
+                  LoadOptions(), slo, {.lowest = 20, .highest = 20});
+  EXPECT_TRUE(found.ok()) << found.status();
+  return found->trials.at(0).verdict;
+}
+
+// 1 of 200 calls is fewer than 1 in 100, but does not show it: Wilson's bound is 0.024.
+TEST(MaxRateTest, AShareThatIsSmallByChanceDoesNotHold) {
+  LoadReport report = TenSeconds({.num_calls = 20, .num_over = {0}});
+  report.timeline[4].num_over = {1};
+  EXPECT_EQ(VerdictOn(report, SloClause::Of::kAnswers, 0.01), Verdict::kUnknown);
+  report = TenSeconds({.num_calls = 20'000, .num_over = {100}});
+  EXPECT_EQ(VerdictOn(report, SloClause::Of::kAnswers, 0.01), Verdict::kHolds);
+}
+
+TEST(MaxRateTest, ACallThatWasSkippedBreaksThePromise) {
+  LoadReport report = TenSeconds({.num_calls = 2000, .num_over = {0}});
+  EXPECT_EQ(VerdictOn(report, SloClause::Of::kAnswers, 0.01), Verdict::kHolds);
+  report.num_skipped = 1;
+  EXPECT_EQ(VerdictOn(report, SloClause::Of::kAnswers, 0.01), Verdict::kBroken);
+  report.num_skipped = 0;
+  report.gave_up = true;
+  EXPECT_EQ(VerdictOn(report, SloClause::Of::kAnswers, 0.01), Verdict::kBroken);
+}
+
+// A stream that failed had no first token in time.
+TEST(MaxRateTest, FailuresBreakPromisesOfFirstTokens) {
+  const LoadReport report =
+      TenSeconds({.num_calls = 1800, .num_failed = 200, .num_over = {}, .num_first_over = {0}});
+  EXPECT_EQ(VerdictOn(report, SloClause::Of::kFirstTokens, 0.05), Verdict::kBroken);
+  EXPECT_EQ(VerdictOn(report, SloClause::Of::kErrors, 0.05), Verdict::kBroken);
+  EXPECT_EQ(VerdictOn(report, SloClause::Of::kFirstTokens, 0.2), Verdict::kHolds);
+}
+
+// The rate falls by the precision each time that the longer run does not hold.
+TEST(MaxRateTest, ARateThatIsNotConfirmedIsLowered) {
+  LoadOptions load;
+  load.duration = absl::Seconds(100);
+  int num_confirmations = 0;
+  const LoadRunner run = [&](const LoadOptions& tried) -> absl::StatusOr<LoadReport> {
+    const bool confirms = tried.duration == 2 * load.duration;
+    const bool fails = confirms && ++num_confirmations <= 2;
+    return TenSeconds({.num_calls = 2000, .num_over = {fails ? 1000 : 0}});
+  };
+  const auto found = FindMaxRate(run, load, kSlo, {.lowest = 300, .highest = 300});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(num_confirmations, 3);
+  EXPECT_TRUE(found->confirmed);
+  EXPECT_NEAR(found->rate, 300 / 1.05 / 1.05, 1e-9);
+  EXPECT_NEAR(found->broken_at, 300 / 1.05, 1e-9);
 }
 
 TEST(MaxRateTest, RefusesWhatCannotBeShown) {

@@ -133,6 +133,23 @@ TEST(TallyTest, GoodCallsAreInTimeAndWhole) {
   EXPECT_THAT(report.failed_sources, ElementsAre(Pair(absl::StatusCode::kInvalidArgument, 1)));
 }
 
+TEST(TallyTest, ACallThatTakesExactlyItsLimitIsInTime) {
+  LoadOptions options;
+  options.limits = {absl::Milliseconds(50), absl::Milliseconds(100)};
+  options.first_limits = {absl::Milliseconds(10)};
+  Tally tally(At(0), options);
+  for (const int took : {49, 50, 51, 100, 101}) {
+    tally.Ended(At(100), At(100 + took), Answer({1}));
+  }
+  for (const int took : {9, 10, 11}) {
+    tally.FirstToken(At(100), At(100 + took));
+  }
+  const std::vector<LoadInterval> timeline = tally.Report().timeline;
+  ASSERT_EQ(timeline.size(), 1u);
+  EXPECT_THAT(timeline[0].num_over, ElementsAre(3, 1));
+  EXPECT_THAT(timeline[0].num_first_over, ElementsAre(1));
+}
+
 TEST(TallyTest, TheTimelineHasEveryPartOfTheRun) {
   Tally tally(At(0), LoadOptions());
   tally.Ended(At(0), At(10), Answer({1}));
