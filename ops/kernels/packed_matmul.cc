@@ -110,14 +110,24 @@ void PackedMatMul::Free::operator()(std::byte* memory) const {
   CountHeld(-bytes);
 }
 
-PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision precision)
-    : depth_(transposed ? weight.columns : weight.rows),
-      columns_(transposed ? weight.rows : weight.columns),
+PackedMatMul::PackedMatMul(int64_t depth, int64_t columns, Precision precision)
+    : depth_(depth),
+      columns_(columns),
       precision_(precision == Precision::kInt8 && depth_ > kMaxInt8Depth ? Precision::kF32
                                                                          : precision),
       num_bytes_(static_cast<size_t>(NumStrips(columns_) * StripBytes(depth_, precision_))),
       strips_(AllocateZeros(num_bytes_), Free{static_cast<int64_t>(num_bytes_)}) {
   CountHeld(static_cast<int64_t>(num_bytes_));
+  if (precision_ == Precision::kInt8) {
+    const auto padded = static_cast<size_t>(NumStrips(columns_) * kStripColumns);
+    scales_.assign(padded, 0.0f);
+    offsets_.assign(padded, 0);
+  }
+}
+
+PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision precision)
+    : PackedMatMul(transposed ? weight.columns : weight.rows,
+                   transposed ? weight.rows : weight.columns, precision) {
   if (precision_ == Precision::kInt8) {
     PackInt8(weight, transposed);
   } else if (HasPairs(precision_)) {
@@ -156,9 +166,6 @@ void PackedMatMul::PackPairs(ConstMatrix<float> weight, bool transposed) {
 }
 
 void PackedMatMul::PackInt8(ConstMatrix<float> weight, bool transposed) {
-  const auto padded = static_cast<size_t>(NumStrips(columns_) * kStripColumns);
-  scales_.assign(padded, 0.0f);
-  offsets_.assign(padded, 0);
   auto* const strips = reinterpret_cast<int8_t*>(strips_.get());
   for (int64_t n = 0; n < columns_; ++n) {
     const auto at = static_cast<size_t>(n);
@@ -202,6 +209,33 @@ void RoundToPairs(const float* row, int64_t depth, int64_t stride, Bf16Pair* pai
 }
 
 }  // namespace
+
+PackedMatMul PackedMatMul::Pick(absl::Span<const int32_t> columns) const {
+  PackedMatMul picked(depth_, static_cast<int64_t>(columns.size()), precision_);
+  // A column has a cell of these bytes in each line of its strip.
+  const int64_t cell = precision_ == Precision::kBf16 ? sizeof(Bf16) : sizeof(uint32_t);
+  const int64_t line = kStripColumns * cell;
+  const int64_t strip = StripBytes(depth_, precision_);
+  const auto cells_of = [&](const PackedMatMul& weight, int64_t n) {
+    const int64_t column = n % kStripColumns;
+    const int64_t place = precision_ == Precision::kBf16 ? Bf16Place(column) : column;
+    return weight.strips_.get() + n / kStripColumns * strip + place * cell;
+  };
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto column = static_cast<size_t>(columns[i]);
+    BW_DCHECK(columns[i] >= 0 && columns[i] < columns_);
+    const std::byte* const from = cells_of(*this, columns[i]);
+    std::byte* const to = cells_of(picked, static_cast<int64_t>(i));
+    for (int64_t at = 0; at < strip; at += line) {
+      std::memcpy(to + at, from + at, static_cast<size_t>(cell));
+    }
+    if (precision_ == Precision::kInt8) {
+      picked.scales_[i] = scales_[column];
+      picked.offsets_[i] = offsets_[column];
+    }
+  }
+  return picked;
+}
 
 void PackedMatMul::Prepare(int num_threads, ConstMatrix<float> a, Activations& activations) const {
   activations.rows = a;

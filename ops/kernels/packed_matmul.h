@@ -50,6 +50,10 @@ class PackedMatMul {
   // depth is beyond kMaxInt8Depth is kept in f32 instead of int8.
   PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision precision = Precision::kF32);
 
+  // The weight of these columns alone, in their order; each gives the bits that it gives here, of
+  // the same Activations. Columns must lie in [0, columns()).
+  PackedMatMul Pick(absl::Span<const int32_t> columns) const;
+
   int64_t depth() const { return depth_; }
   int64_t columns() const { return columns_; }
   Precision precision() const { return precision_; }
@@ -73,6 +77,8 @@ class PackedMatMul {
                 const Start& start, Matrix<float> out) const;
 
  private:
+  // Zeros.
+  PackedMatMul(int64_t depth, int64_t columns, Precision precision);
   void Pack(ConstMatrix<float> weight, bool transposed);
   void PackPairs(ConstMatrix<float> weight, bool transposed);
   void PrepareSpread(int num_threads, ConstMatrix<float> a, Activations& activations) const;

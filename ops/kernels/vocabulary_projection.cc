@@ -30,10 +30,21 @@ constexpr int64_t kMinLongScan = int64_t{1} << 26;
 // order of their tokens, not of their scores. So a few more are kept than are wanted.
 constexpr size_t kSpare = 4;
 
+// Shorter lists are those of constraints, which change from step to step.
+constexpr int64_t kFewestPicked = 64;
+
 // More edits or watched tokens than that are better applied to the whole row.
 constexpr size_t kMostTokens = 64;
 
 bool Outside(int32_t token, int64_t vocabulary) { return token < 0 || token >= vocabulary; }
+
+// Whether log-probabilities are taken over all scores, and what is banned then has none.
+bool BansBehindSum(const RowRules& rules) { return !rules.renormalize && !rules.edits.empty(); }
+
+bool OnlyBans(absl::Span<const LogitEdit> edits) {
+  return std::all_of(edits.begin(), edits.end(),
+                     [](const LogitEdit& edit) { return edit.kind == EditKind::kBan; });
+}
 
 // Whether the rules ask for more than a panel tells; ScanRow also words the errors.
 bool NeedsWholeRow(const RowRules& rules, int k, int64_t vocabulary) {
@@ -41,13 +52,24 @@ bool NeedsWholeRow(const RowRules& rules, int k, int64_t vocabulary) {
   const bool simple = !rules.has_allowed && rules.temperature == 1.0f && rules.bonuses.empty() &&
                       rules.draw.kind == DrawKind::kNone &&
                       (rules.added.empty() || (adds_to_all && rules.edits.empty())) &&
-                      (rules.renormalize || rules.edits.empty()) && k >= 0 &&
+                      (rules.renormalize || OnlyBans(rules.edits)) && k >= 0 &&
                       rules.edits.size() <= kMostTokens && rules.watched.size() <= kMostTokens;
   return !simple || std::any_of(rules.edits.begin(), rules.edits.end(), [=](const LogitEdit& edit) {
     return Outside(edit.token, vocabulary);
   }) || std::any_of(rules.watched.begin(), rules.watched.end(), [=](int32_t token) {
     return Outside(token, vocabulary);
   });
+}
+
+// Whether the product is worth computing for the allowed set alone. Log-probabilities that are not
+// renormalised need all scores, and of a broken model ScanRow names the first.
+bool IsPicked(const RowRules& rules, int64_t vocabulary, absl::Span<const float> hidden) {
+  const auto count = static_cast<int64_t>(rules.allowed.size());
+  return rules.has_allowed && rules.renormalize && count >= kFewestPicked &&
+         count * ColumnPicks::kLeastShare <= vocabulary &&
+         !Outside(rules.allowed.front(), vocabulary) &&
+         !Outside(rules.allowed.back(), vocabulary) &&
+         std::all_of(hidden.begin(), hidden.end(), [](float x) { return std::isfinite(x); });
 }
 
 // Applies the edits that concern tokens [first, first + values.size()): bans last, so that no other
@@ -167,8 +189,8 @@ void VocabularyProjection::Scores(int num_threads, ConstMatrix<float> hidden,
   });
 }
 
-void VocabularyProjection::Plan(absl::Span<const Row> rows, int64_t chunks,
-                                Scratch& scratch) const {
+void VocabularyProjection::Plan(absl::Span<const Row> rows, int64_t first_row, int64_t num_rows,
+                                int64_t chunks, Scratch& scratch) const {
   const size_t count = rows.size();
   const size_t num_parts = count * static_cast<size_t>(chunks);
   scratch.parts.resize(std::max(scratch.parts.size(), num_parts));
@@ -179,7 +201,8 @@ void VocabularyProjection::Plan(absl::Span<const Row> rows, int64_t chunks,
   scratch.first_watched.assign(count, 0);
   int64_t num_full = 0;
   size_t num_watched = 0;
-  for (size_t i = 0; i < count; ++i) {
+  const auto end = static_cast<size_t>(first_row + num_rows);
+  for (auto i = static_cast<size_t>(first_row); i < end; ++i) {
     const bool is_whole = NeedsWholeRow(*rows[i].rules, rows[i].k, vocabulary());
     if (is_whole || Adds(rows[i])) {
       scratch.full_line[i] = num_full++;
@@ -187,8 +210,8 @@ void VocabularyProjection::Plan(absl::Span<const Row> rows, int64_t chunks,
     if (!is_whole && Adds(rows[i])) {
       // Rows of one request have the same additions.
       const absl::Span<const float> added = rows[i].rules->added;
-      const bool is_same = i > 0 && !scratch.is_whole[i - 1] && Adds(rows[i - 1]) &&
-                           rows[i - 1].rules->added.data() == added.data();
+      const bool is_same = i > static_cast<size_t>(first_row) && !scratch.is_whole[i - 1] &&
+                           Adds(rows[i - 1]) && rows[i - 1].rules->added.data() == added.data();
       scratch.largest_added[i] = is_same ? scratch.largest_added[i - 1] : LargestOf(added);
     }
     scratch.is_whole[i] = is_whole;
@@ -217,6 +240,12 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
   BlockMaxima(values, maxima);
   // What the rules would hide must not hide a broken model.
   part.bad = part.bad || is_bad();
+  const auto sum_up = [&] {
+    sum = part.bad ? PanelSum() : SumPanel(values, *std::max_element(maxima, maxima + blocks));
+  };
+  if (BansBehindSum(*row.rules)) {
+    sum_up();
+  }
   if (Edit(row.rules->edits, first, values)) {
     BlockMaxima(values, maxima);
     part.bad = part.bad || is_bad();
@@ -224,7 +253,9 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
   if (part.bad) {
     return;
   }
-  sum = SumPanel(values, *std::max_element(maxima, maxima + blocks));
+  if (!BansBehindSum(*row.rules)) {
+    sum_up();
+  }
   for (size_t i = 0; i < row.rules->watched.size(); ++i) {
     const int64_t at = row.rules->watched[i] - first;
     if (at >= 0 && at < static_cast<int64_t>(values.size())) {
@@ -334,24 +365,94 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
     const float value = scratch.watched[scratch.first_watched[at] + i];
     result.watched.push_back(value == -kInfinity ? -kInfinity : value - result.log_sum_exp);
   }
+  if (BansBehindSum(*row.rules)) {
+    result.log_sum_exp = 0;  // as of values that are normalised already
+  }
   return absl::OkStatus();
+}
+
+void VocabularyProjection::FindRuns(ConstMatrix<float> hidden, absl::Span<const Row> rows,
+                                    Scratch& scratch) const {
+  scratch.picks.BeginStep();
+  scratch.runs.clear();
+  const PackedMatMul* columns = nullptr;  // of the list `last`
+  absl::Span<const int32_t> last;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const RowRules& rules = *rows[i].rules;
+    const bool is_picked = IsPicked(rules, vocabulary(), hidden.row_span(static_cast<int64_t>(i)));
+    if (is_picked && rules.allowed != last) {
+      columns = scratch.picks.Of(*weight_, rules.allowed);
+      last = rules.allowed;
+    }
+    const PackedMatMul* const of_row = is_picked ? columns : nullptr;
+    if (scratch.runs.empty() || scratch.runs.back().columns != of_row) {
+      scratch.runs.push_back({static_cast<int64_t>(i), 0, of_row});
+    }
+    ++scratch.runs.back().num_rows;
+  }
+}
+
+void VocabularyProjection::ScanPicked(const Scratch::Run& run, absl::Span<Row> rows,
+                                      const Scratch& scratch) const {
+  static thread_local std::vector<float> scores;
+  static thread_local std::vector<float> line;  // -infinity between two rows
+  const int64_t columns = run.columns->columns();
+  scores.resize(std::max(scores.size(), static_cast<size_t>(run.num_rows * columns)));
+  line.resize(std::max(line.size(), static_cast<size_t>(vocabulary())), -kInfinity);
+  const Matrix<float> out{scores.data(), run.num_rows, columns, columns};
+  {
+    const PhaseScope phase(Phase::kProducts);
+    run.columns->RunPanel(scratch.activations, run.first_row, 0, {}, out);
+  }
+  for (int64_t r = 0; r < run.num_rows; ++r) {
+    Row& row = rows[static_cast<size_t>(run.first_row + r)];
+    const absl::Span<const int32_t> tokens = row.rules->allowed;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto token = static_cast<size_t>(tokens[i]);
+      line[token] = bias_.empty() ? out.row(r)[i] : out.row(r)[i] + bias_[token];
+    }
+    row.status = ScanRow({line.data(), static_cast<size_t>(vocabulary())}, ScoreKind::kLogits,
+                         *row.rules, row.k, *row.result);
+    for (const int32_t token : tokens) {
+      line[static_cast<size_t>(token)] = -kInfinity;
+    }
+  }
 }
 
 void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl::Span<Row> rows,
                                 Scratch& scratch) const {
   BW_DCHECK(static_cast<int64_t>(rows.size()) == hidden.rows && hidden.columns == depth());
+  FindRuns(hidden, rows, scratch);
   weight_->Prepare(num_threads, hidden, scratch.activations);
-  const int64_t work = weight_->Work(hidden.rows) + hidden.rows * vocabulary() * kWorkToScan;
+  int64_t picked_work = 0;
+  for (const Scratch::Run& run : scratch.runs) {
+    if (run.columns == nullptr) {
+      ScanAll(num_threads, run.first_row, run.num_rows, rows, scratch);
+    } else {
+      picked_work += run.columns->Work(run.num_rows) + run.num_rows * vocabulary();
+    }
+  }
+  ParallelFor(num_threads, static_cast<int64_t>(scratch.runs.size()), picked_work, [&](int64_t at) {
+    const Scratch::Run& run = scratch.runs[static_cast<size_t>(at)];
+    if (run.columns != nullptr) {
+      ScanPicked(run, rows, scratch);
+    }
+  });
+}
+
+void VocabularyProjection::ScanAll(int num_threads, int64_t first, int64_t count,
+                                   absl::Span<Row> rows, Scratch& scratch) const {
+  const int64_t work = weight_->Work(count) + count * vocabulary() * kWorkToScan;
   const Sharing sharing = SharingFor(num_threads, work);
   const int threads = sharing.threads;
   const int64_t chunks = std::min<int64_t>(
       threads == 1 || work >= kMinLongScan ? threads : threads * kChunksPerThread, panels_);
-  const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, threads);
-  const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
+  const int64_t tile_rows = SharedTile(count, kTileRows, panels_, threads);
+  const int64_t tiles = CeilDiv(count, tile_rows);
   // Where there is a chunk for each thread a chunk's panels are taken by all rows, one panel after
   // another: their weights come from memory once. Where there is not, threads share the rows.
   const int64_t bands = chunks < threads ? tiles : 1;
-  Plan(rows, chunks, scratch);
+  Plan(rows, first, count, chunks, scratch);
   ParallelFor(sharing, chunks * bands, [&](int64_t item) {
     static thread_local std::vector<float> panel_scores;
     panel_scores.resize(static_cast<size_t>(kTileRows * kScanPanel));
@@ -361,18 +462,18 @@ void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl
     for (int64_t panel = chunk * panels_ / chunks; panel < (chunk + 1) * panels_ / chunks;
          ++panel) {
       for (int64_t tile = first_tile; tile < end_tile; ++tile) {
-        const int64_t first_row = tile * tile_rows;
+        const int64_t first_row = first + tile * tile_rows;
         const int64_t width = std::min(kScanPanel, vocabulary() - panel * kScanPanel);
         const Matrix<float> scores{panel_scores.data(),
-                                   std::min(tile_rows, hidden.rows - first_row), width, width};
+                                   std::min(tile_rows, first + count - first_row), width, width};
         RunPanel(scratch.activations, first_row, panel, scores);
         ScanTile(rows, first_row, panel, chunk, chunks, scores, scratch);
       }
     }
   });
-  ParallelFor(threads, hidden.rows, [&](int64_t row) {
-    Row& one = rows[static_cast<size_t>(row)];
-    one.status = Finish(one, row, chunks, scratch);
+  ParallelFor(threads, count, [&](int64_t at) {
+    Row& one = rows[static_cast<size_t>(first + at)];
+    one.status = Finish(one, first + at, chunks, scratch);
   });
 }
 

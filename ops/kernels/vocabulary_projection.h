@@ -2,8 +2,10 @@
 // scores are looked at while they are in the cache: candidates, log-sum-exp, edited and watched
 // tokens are taken from them, and a whole row is written only for rules that need it (an allowed
 // set, temperature, bonuses, draws, log-probabilities that are not renormalised; what is added to
-// all tokens together with edits). What comes out is
-// what ScanRow (ops/kernels/topk.h) finds in the row, bit for bit.
+// all tokens together with edits). Of rows whose allowed set is a small part of the vocabulary, a
+// shortlist, only the scores of that set are computed. What comes out is what ScanRow
+// (ops/kernels/topk.h) finds in the row, bit for bit; a score that is no number is an error where
+// it is computed.
 #ifndef BEAMWRIGHT_OPS_KERNELS_VOCABULARY_PROJECTION_H_
 #define BEAMWRIGHT_OPS_KERNELS_VOCABULARY_PROJECTION_H_
 
@@ -12,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "ops/kernels/best_scores.h"
+#include "ops/kernels/column_picks.h"
 #include "ops/kernels/packed_matmul.h"
 #include "ops/kernels/panel_scan.h"
 #include "ops/kernels/topk.h"
@@ -38,6 +41,14 @@ class VocabularyProjection {
       std::vector<TokenScore> best;
       bool bad = false;  // a score is NaN or +infinity
     };
+    // Rows that stand one behind the other and share an allowed set.
+    struct Run {
+      int64_t first_row = 0;
+      int64_t num_rows = 0;
+      const PackedMatMul* columns = nullptr;  // of that set; null: these rows have none
+    };
+    ColumnPicks picks;
+    std::vector<Run> runs;
     PackedMatMul::Activations activations;
     std::vector<int64_t> full_line;     // by row: its line of `full`; -1: none
     std::vector<float> largest_added;   // by row: the size of what its rules add
@@ -63,7 +74,14 @@ class VocabularyProjection {
             Scratch& scratch) const;
 
  private:
-  void Plan(absl::Span<const Row> rows, int64_t chunks, Scratch& scratch) const;
+  void FindRuns(ConstMatrix<float> hidden, absl::Span<const Row> rows, Scratch& scratch) const;
+  // Rows of a run without columns.
+  void ScanAll(int num_threads, int64_t first, int64_t count, absl::Span<Row> rows,
+               Scratch& scratch) const;
+  void ScanPicked(const Scratch::Run& run, absl::Span<Row> rows, const Scratch& scratch) const;
+  // Makes room for the scan of rows [first_row, first_row + num_rows).
+  void Plan(absl::Span<const Row> rows, int64_t first_row, int64_t num_rows, int64_t chunks,
+            Scratch& scratch) const;
   void RunPanel(const PackedMatMul::Activations& activations, int64_t first_row, int64_t panel,
                 Matrix<float> out) const;
   // One row's scores of a panel: `values` are changed by the rules.

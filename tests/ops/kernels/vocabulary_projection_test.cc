@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/column_picks.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -35,9 +37,8 @@ struct Rules {
     rules.watched = watched;
     switch (random.Int(0, 9)) {
       case 0:
-        allowed = {token()};
-        rules.allowed = allowed;
-        rules.has_allowed = true;
+      case 7:
+        SetAllowed(random, vocabulary);
         break;
       case 1:
         rules.temperature = 0.7f;
@@ -48,6 +49,9 @@ struct Rules {
         break;
       case 3:
         rules.renormalize = false;
+        for (LogitEdit& edit : edits) {
+          edit.kind = random.Int(0, 5) == 0 ? edit.kind : EditKind::kBan;
+        }
         break;
       case 4:
         rules.draw.kind = DrawKind::kGumbel;
@@ -71,6 +75,19 @@ struct Rules {
     }
   }
   Rules(const Rules&) = delete;
+
+  // From one token to more of them than are worth a product of their own.
+  void SetAllowed(Random& random, int64_t vocabulary) {
+    const int64_t most = std::max<int64_t>(1, vocabulary / (random.Int(0, 3) == 0 ? 2 : 8));
+    const int64_t count = random.Int(1, most);
+    std::set<int32_t> tokens;
+    while (static_cast<int64_t>(tokens.size()) < count) {
+      tokens.insert(static_cast<int32_t>(random.Int(0, vocabulary - 1)));
+    }
+    allowed.assign(tokens.begin(), tokens.end());
+    rules.allowed = allowed;
+    rules.has_allowed = true;
+  }
 };
 
 struct Problem {
@@ -157,6 +174,94 @@ TEST_P(VocabularyProjectionTest, FindsWhatAScanOfWholeRowsFinds) {
   }
 }
 
+// 512 tokens from `first` on.
+std::vector<int32_t> Tokens(int32_t first) {
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 512; ++i) {
+    tokens.push_back(first + 2 * i);
+  }
+  return tokens;
+}
+
+// Scans the problem's rows under these rules and compares with scans of whole rows.
+void ExpectScansOfWholeRows(const Problem& problem, const VocabularyProjection& projection,
+                            absl::Span<const RowRules> rules,
+                            VocabularyProjection::Scratch& scratch) {
+  const auto vocabulary = static_cast<size_t>(problem.vocabulary);
+  std::vector<float> scores(rules.size() * vocabulary);
+  projection.Scores(
+      1, problem.rows(),
+      {scores.data(), static_cast<int64_t>(rules.size()), problem.vocabulary, problem.vocabulary});
+  std::vector<RowScan> scans(rules.size());
+  std::vector<VocabularyProjection::Row> rows;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    rows.push_back({&rules[i], 3, &scans[i], absl::OkStatus()});
+  }
+  projection.Scan(2, problem.rows(), absl::MakeSpan(rows), scratch);
+  for (size_t i = 0; i < rules.size(); ++i) {
+    RowScan expected;
+    const auto line = absl::MakeConstSpan(scores).subspan(i * vocabulary, vocabulary);
+    ASSERT_TRUE(ScanRow(line, ScoreKind::kLogits, rules[i], 3, expected).ok());
+    EXPECT_EQ(scans[i].best, expected.best) << "row " << i;
+    EXPECT_EQ(scans[i].log_sum_exp, expected.log_sum_exp) << "row " << i;
+  }
+}
+
+// Rows of a request share their shortlist, which the next step brings again, perhaps elsewhere in
+// memory.
+TEST_P(VocabularyProjectionTest, ShortlistsThatReturnAreScannedAlike) {
+  Random random(11);
+  Problem problem;
+  problem.depth = 40;
+  problem.vocabulary = 1100;
+  problem.weight = random.Floats({problem.vocabulary, problem.depth});
+  problem.bias = random.Floats({problem.vocabulary});
+  std::vector<int32_t> first;
+  for (int32_t i = 0; i < 90; ++i) {
+    first.push_back(12 * i);
+  }
+  std::vector<int32_t> second = first;
+  second[40] += 5;
+  for (const Precision precision : {Precision::kF32, Precision::kInt8}) {
+    const VocabularyProjection projection = problem.Make(precision);
+    VocabularyProjection::Scratch scratch;
+    for (int step = 0; step < 4; ++step) {
+      problem.hidden = random.Floats({9, problem.depth}, -3, 3);
+      const std::vector<int32_t> lists[] = {first, second};
+      std::vector<RowRules> rules(9);
+      for (size_t i = 0; i < rules.size(); ++i) {
+        rules[i].has_allowed = i != 4;  // one row with all tokens between the others
+        rules[i].allowed = lists[(i / 2 + static_cast<size_t>(step)) % 2];
+      }
+      ExpectScansOfWholeRows(problem, projection, rules, scratch);
+    }
+  }
+}
+
+// 18 lists of 2 MiB of columns each, more than ColumnPicks holds: the last ones are computed with
+// the whole product.
+TEST_P(VocabularyProjectionTest, ShortlistsBeyondTheLimitAreScannedAlike) {
+  Random random(12);
+  Problem problem;
+  problem.depth = 1024;
+  problem.vocabulary = 4200;
+  problem.weight = random.Floats({problem.vocabulary, problem.depth});
+  problem.bias = random.Floats({problem.vocabulary});
+  problem.hidden = random.Floats({18, problem.depth});
+  std::vector<std::vector<int32_t>> lists;
+  for (int32_t list = 0; list < 18; ++list) {
+    lists.push_back(Tokens(list));
+  }
+  std::vector<RowRules> rules(lists.size());
+  for (size_t i = 0; i < rules.size(); ++i) {
+    rules[i].has_allowed = true;
+    rules[i].allowed = lists[i];
+  }
+  const VocabularyProjection projection = problem.Make(Precision::kF32);
+  VocabularyProjection::Scratch scratch;
+  ExpectScansOfWholeRows(problem, projection, rules, scratch);
+}
+
 // Many scores that differ and have one log-probability, since a large one makes their f32 coarse:
 // the order is then that of the tokens.
 TEST_P(VocabularyProjectionTest, TiesThatRoundingMakes) {
@@ -227,6 +332,70 @@ TEST_P(VocabularyProjectionTest, WhatIsNoNumberConcernsItsRowAlone) {
   EXPECT_EQ(rows[1].status.message(), "scores[0]: nan is not a number below infinity");
   EXPECT_FALSE(rows[4].status.ok());
   EXPECT_EQ(rows[5].status.message(), "edits: token 700 is outside [0, 700)");
+}
+
+TEST(ColumnPicksTest, ColumnsHaveTheBitsOfTheWholeProduct) {
+  Random random(3);
+  constexpr int64_t kDepth = 37, kColumns = 90, kRows = 5;
+  const Tensor weight = random.Floats({kDepth, kColumns});
+  const Tensor rows = random.Floats({kRows, kDepth});
+  const std::vector<int32_t> tokens = {3, 4, 17, 64, 89};
+  for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kBf16Dot,
+                                    Precision::kBf16Amx, Precision::kInt8}) {
+    const PackedMatMul whole({weight.data<float>(), kDepth, kColumns, kColumns}, false, precision);
+    ColumnPicks picks;
+    picks.BeginStep();
+    const PackedMatMul* const picked = picks.Of(whole, tokens);
+    ASSERT_NE(picked, nullptr);
+    std::vector<float> expected(kRows * kColumns);
+    std::vector<float> found(kRows * tokens.size());
+    const auto width = static_cast<int64_t>(tokens.size());
+    whole.Run(1, {rows.data<float>(), kRows, kDepth, kDepth}, {},
+              {expected.data(), kRows, kColumns, kColumns});
+    picked->Run(1, {rows.data<float>(), kRows, kDepth, kDepth}, {},
+                {found.data(), kRows, width, width});
+    for (size_t row = 0; row < kRows; ++row) {
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        EXPECT_EQ(found[row * tokens.size() + i],
+                  expected[row * kColumns + static_cast<size_t>(tokens[i])])
+            << "precision " << static_cast<int>(precision) << " row " << row << " column " << i;
+      }
+    }
+  }
+}
+
+TEST(ColumnPicksTest, ListsOutOfUseAreDropped) {
+  Random random(4);
+  const Tensor values = random.Floats({8, 2000});
+  const PackedMatMul weight({values.data<float>(), 8, 2000, 2000}, false);
+  ColumnPicks picks;
+  picks.BeginStep();
+  picks.Of(weight, Tokens(0));
+  const size_t one = picks.num_bytes();
+  EXPECT_GT(one, 0u);
+  for (int step = 0; step < 10; ++step) {
+    picks.BeginStep();
+    picks.Of(weight, Tokens(1));
+  }
+  EXPECT_EQ(picks.num_bytes(), one);
+  const PackedMatMul* const kept = picks.Of(weight, Tokens(1));
+  picks.BeginStep();
+  EXPECT_EQ(picks.Of(weight, Tokens(1)), kept);
+}
+
+// A list beyond the limit gets no columns; lists that have theirs keep them.
+TEST(ColumnPicksTest, BytesAreLimited) {
+  Random random(5);
+  const Tensor values = random.Floats({1024, 2000});
+  const PackedMatMul weight({values.data<float>(), 1024, 2000, 2000}, false);
+  ColumnPicks picks;
+  for (int step = 0; step < 2; ++step) {
+    picks.BeginStep();
+    for (int32_t list = 0; list < 20; ++list) {
+      EXPECT_EQ(picks.Of(weight, Tokens(list)) != nullptr, list < 16) << "list " << list;
+    }
+  }
+  EXPECT_LE(picks.num_bytes(), ColumnPicks::kMostBytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, VocabularyProjectionTest,
