@@ -43,6 +43,19 @@ void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
   limits.set_max_beam_size(lower(limits.max_beam_size(), options.max_beam_size));
 }
 
+// Descriptions show the shortest source that the encoders can read.
+void SetLeastLength(DecodeModel::Parts& parts) {
+  int64_t least = parts.encoder() == nullptr ? 1 : parts.encoder()->least_length;
+  for (int member = 1; member < parts.num_members(); ++member) {
+    const EncoderPart* const encoder = parts.encoder_of(member);
+    least = encoder == nullptr ? least : std::max(least, encoder->least_length);
+  }
+  v1::LimitsConfig& limits = *parts.config.mutable_limits();
+  if (least > 1 && least > limits.min_source_length()) {
+    limits.set_min_source_length(static_cast<int32_t>(least));
+  }
+}
+
 // Of a bundle whose graphs are all there.
 int64_t WeightBytes(const bundle::Bundle& bundle, const PartPrecisions& precision) {
   const auto bytes = [](const ops::Graph& graph, Precision kept) {
@@ -142,6 +155,7 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   }
   BW_RETURN_IF_ERROR(CompileOwn(bundle, *parts));
   BW_RETURN_IF_ERROR(CompileFusion(bundle, *parts));
+  SetLeastLength(*parts);
   std::shared_ptr<const DecodeModel> model(new DecodeModel(std::move(parts)));
   BW_RETURN_IF_ERROR(CheckDefaultOptions(*model));
   return model;

@@ -35,6 +35,7 @@ struct Flags {
   std::vector<std::string> init_graphs;
   std::vector<std::string> init_states;
   bool init_ctc = false;
+  bool init_decoder = false;
   bool init_transducer = false;
   InitOptions init;
 };
@@ -156,10 +157,17 @@ void DefineInit(CLI::App& app, Flags& flags) {
       ->expected(1, 3);
   CLI::Option* ctc = command->add_flag("--ctc", flags.init_ctc,
                                        "The graph is a CTC model, where its ports leave that open");
+  CLI::Option* transducer =
+      command
+          ->add_flag("--transducer", flags.init_transducer,
+                     "The graphs are a transducer, where their ports leave that open")
+          ->excludes(ctc);
   command
-      ->add_flag("--transducer", flags.init_transducer,
-                 "The graphs are a transducer, where their ports leave that open")
-      ->excludes(ctc);
+      ->add_flag("--decoder", flags.init_decoder,
+                 "The last graph is a decoder that chooses token after token, where its ports "
+                 "leave that open")
+      ->excludes(ctc)
+      ->excludes(transducer);
   command->add_option("--blank", init.blank,
                       "Of CTC and transducers: the blank, a token or the number of its column");
   command
@@ -201,6 +209,11 @@ void DefineInit(CLI::App& app, Flags& flags) {
                    "Axis of the encoder's input that counts as the source's length; axis 0 is "
                    "that of the rows")
       ->check(CLI::Range(1, 31));
+  command
+      ->add_option("--input-shape", init.input_shape,
+                   "Extents of the encoder's input behind its rows, where the export left more "
+                   "than the length open: 3,48,-1 for pictures that are 48 high")
+      ->delimiter(',');
   command->add_option("--token-input", init.hints.token_input, "The decoder's input for tokens");
   command->add_option("--logits-output", init.hints.logits_output, "The decoder's logits");
   command
@@ -238,6 +251,7 @@ void FinishInit(Flags& flags) {
   }
   flags.init.kind = flags.init_ctc          ? InitKind::kCtc
                     : flags.init_transducer ? InitKind::kTransducer
+                    : flags.init_decoder    ? InitKind::kDecoder
                                             : InitKind::kGuess;
   for (const std::string& state : flags.init_states) {
     const std::vector<std::string> pair = absl::StrSplit(state, absl::MaxSplits('=', 1));

@@ -37,6 +37,9 @@ class CodecBase : public TextCodec {
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateTableCodec(const v1::TextConfig& config,
                                                             const std::string& vocabulary,
                                                             Vocabulary::Lines lines);
+// Of TEXT_FORM_PIECES with another mark than '▁', or with pieces that are bytes.
+absl::StatusOr<std::unique_ptr<TextCodec>> CreateMarkedCodec(const v1::TextConfig& config,
+                                                             Vocabulary vocabulary);
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateSentencePieceCodec(const v1::TextConfig& config,
                                                                     const std::string& model);
 

@@ -282,6 +282,12 @@ void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Fau
         absl::StrCat(encoder.length_axis(),
                      " is not an axis; axis 0 is that of the rows, the others count from 1"));
   }
+  for (int i = 0; i < encoder.shape_size(); ++i) {
+    if (encoder.shape(i) < 1 && encoder.shape(i) != -1) {
+      faults.Add(absl::StrCat(path, ".shape[", i, "]"), encoder.shape(i),
+                 " is no extent; allowed are numbers from 1, and -1 for that of the graph");
+    }
+  }
   if ((encoder.length_kind() != v1::LENGTH_INPUT_NONE) != !encoder.length_input().empty()) {
     faults.Add(absl::StrCat(path, ".length_kind, ", path, ".length_input"), "set both or neither");
   }
@@ -358,6 +364,11 @@ void CheckScorers(const v1::ModelConfig& config, Faults& faults) {
 // A model whose own defaults its own limits refuse would refuse every plain request. What is not
 // set shrinks to fit.
 void CheckDefaults(const v1::ModelConfig& config, Faults& faults) {
+  if (config.limits().max_source_length() > 0 &&
+      config.limits().min_source_length() > config.limits().max_source_length()) {
+    faults.Add("limits.min_source_length", config.limits().min_source_length(),
+               " is above limits.max_source_length ", config.limits().max_source_length());
+  }
   const v1::DecodeOptions& own = config.default_options();
   v1::DecodeOptions options = own;
   ApplyDefaults(v1::DecodeOptions(), options);

@@ -1,6 +1,5 @@
 // The text forms that look tokens up in a table: characters, white space, pieces, and plain ids.
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/bundle/codec_base.h"
+#include "engine/bundle/cut_text.h"
 #include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -22,17 +22,11 @@ namespace {
 constexpr char kWhiteSpace[] = " \t\n\v\f\r";
 constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // U+2581
 
-// Whether text begins with a character of a script that has no spaces between words: Han, Kana,
-// Bopomofo, Thai, Lao, Khmer, Myanmar, and the punctuation and full-width forms used with them.
-bool BeginsUnspaced(absl::string_view text) {
-  constexpr std::pair<char32_t, char32_t> kRanges[] = {
-      {0x0E00, 0x0EFF}, {0x1000, 0x109F}, {0x1780, 0x17FF},   {0x2E80, 0x312F},
-      {0x31A0, 0x31BF}, {0x31F0, 0x31FF}, {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},
-      {0xF900, 0xFAFF}, {0xFF00, 0xFFEF}, {0x1B000, 0x1B16F}, {0x20000, 0x323AF}};
-  char32_t c = 0;
-  return Utf8Length(text, &c) > 0 &&
-         std::any_of(std::begin(kRanges), std::end(kRanges),
-                     [c](const auto& range) { return c >= range.first && c <= range.second; });
+// Whether pieces are written otherwise than by '▁' alone: by another mark, or as bytes.
+bool HasOtherMarks(const v1::TextConfig& config, const Vocabulary& vocabulary) {
+  return config.form() == v1::TEXT_FORM_PIECES &&
+         (config.mark() != v1::SUBWORD_MARK_WORD_BEGIN ||
+          (vocabulary.Find("<0x00>") >= 0 && vocabulary.Find("<0xFF>") >= 0));
 }
 
 class TableCodec : public CodecBase {
@@ -49,6 +43,9 @@ class TableCodec : public CodecBase {
       if (!vocabulary.ok()) {
         return Annotate(vocabulary.status(),
                         absl::StrCat("vocabulary: '", config.vocabulary(), "'"));
+      }
+      if (HasOtherMarks(config, *vocabulary)) {
+        return CreateMarkedCodec(config, *std::move(vocabulary));
       }
       codec->size_ = vocabulary->size();
       codec->vocabulary_ = *std::move(vocabulary);
@@ -206,37 +203,18 @@ class TableCodec : public CodecBase {
     return cut.has_value() ? std::move(cut) : Cut(marked);
   }
 
-  // The fewest tokens that make up `text`, of as many the longer ones first; nothing if none do, or
-  // if it would take too long to find out.
+  // The fewest tokens that make up `text`; nothing if none do.
   std::optional<EncodedText> Cut(absl::string_view text) const {
-    constexpr size_t kMostLookUps = size_t{1} << 22;
-    if (text.size() > kMostLookUps / std::max<size_t>(longest_token_, 1)) {
-      return std::nullopt;
-    }
-    // By byte: how many tokens make up what begins there (-1: none do), and the length of the
-    // first.
-    std::vector<int32_t> count(text.size() + 1, -1);
-    std::vector<size_t> length(text.size(), 0);
-    count[text.size()] = 0;
-    for (size_t at = text.size(); at-- > 0;) {
-      for (size_t size = 1; size <= std::min(longest_token_, text.size() - at); ++size) {
-        const int32_t rest = count[at + size];
-        if (rest < 0 || (count[at] >= 0 && rest + 1 > count[at])) {
-          continue;
-        }
-        const int32_t id = vocabulary_->Find(text.substr(at, size));
-        if (id >= 0 && !IsSilent(id)) {
-          count[at] = rest + 1;
-          length[at] = size;
-        }
-      }
-    }
-    if (count[0] < 1) {
+    const std::vector<int32_t> ids =
+        CutIntoFewest(text, longest_token_, [this](absl::string_view piece) {
+          const int32_t id = vocabulary_->Find(piece);
+          return IsSilent(id) ? -1 : id;
+        });
+    if (ids.empty()) {
       return std::nullopt;
     }
     EncodedText encoded = Begin();
-    for (size_t at = 0; at < text.size(); at += length[at]) {
-      const int32_t id = vocabulary_->Find(text.substr(at, length[at]));
+    for (const int32_t id : ids) {
       if (id == unknown_id_) {
         AppendSpelledUnknown(encoded);
       } else {

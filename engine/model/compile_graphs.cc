@@ -145,8 +145,36 @@ absl::Status FindLengthAxis(const v1::EncoderConfig& config, EncoderPart& encode
   if (encoder.length_axis == 0) {
     return Invalid("encoder.length_axis: is not set, and '", name, "' ", shape.ToString(),
                    " leaves open which axis counts as the source's length; pictures [rows, "
-                   "channels, height, width] are usually read along axis 3");
+                   "channels, height, width] are usually read along axis 3. Where the export left "
+                   "their height open, say it by `shape: [3, 48, -1]`, with which the length is "
+                   "known as well");
   }
+  return absl::OkStatus();
+}
+
+// Gives the source the extents that the bundle says, where the export left them open.
+absl::Status SetSourceShape(const v1::EncoderConfig& config, int input, ops::Graph& graph) {
+  if (config.shape().empty()) {
+    return absl::OkStatus();
+  }
+  const int node = graph.parameters[static_cast<size_t>(input)];
+  ops::PartialShape& shape = graph.node(node).outputs[0].shape;
+  const std::string name = PortName(graph, node);
+  if (shape.has_rank() && shape.rank() != config.shape_size() + 1) {
+    return Invalid("encoder.shape: has ", config.shape_size(), " numbers; '", name, "' ",
+                   shape.ToString(), " has ", shape.rank() - 1, " extents behind that of the rows");
+  }
+  ops::Shape dims = shape.has_rank() ? shape.dims() : ops::Shape(1, ops::PartialShape::kDynamic);
+  dims.resize(static_cast<size_t>(config.shape_size()) + 1, ops::PartialShape::kDynamic);
+  for (int i = 0; i < config.shape_size(); ++i) {
+    int64_t& dim = dims[static_cast<size_t>(i) + 1];
+    if (config.shape(i) != -1 && dim != ops::PartialShape::kDynamic && dim != config.shape(i)) {
+      return Invalid("encoder.shape[", i, "]: is ", config.shape(i), "; the graph fixes it: '",
+                     name, "' ", shape.ToString());
+    }
+    dim = config.shape(i) == -1 ? dim : config.shape(i);
+  }
+  shape = ops::PartialShape(std::move(dims));
   return absl::OkStatus();
 }
 
@@ -196,6 +224,7 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
   auto encoder = std::make_unique<EncoderPart>();
   ops::TakeAndGiveF32(graph);
   BW_RETURN_IF_ERROR(FindEncoderInputs(graph, config, *encoder));
+  BW_RETURN_IF_ERROR(SetSourceShape(config, encoder->input, graph));
   // Text comes as ids; an encoder that takes them one-hot gets them so.
   const int source = graph.parameters[static_cast<size_t>(encoder->input)];
   if (model.source->size() > 0 && ops::OneHotTokens(graph, source) == model.source->size()) {

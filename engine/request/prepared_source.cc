@@ -452,13 +452,7 @@ int MaxSourceLength(const DecodeModel& model) {
 }
 
 int MinSourceLength(const DecodeModel& model) {
-  const DecodeModel::Parts& parts = model.parts();
-  int64_t least = parts.encoder() == nullptr ? 1 : parts.encoder()->least_length;
-  for (int member = 1; member < parts.num_members(); ++member) {
-    const EncoderPart* const encoder = parts.encoder_of(member);
-    least = encoder == nullptr ? least : std::max(least, encoder->least_length);
-  }
-  return static_cast<int>(least);
+  return std::max(model.config().limits().min_source_length(), 1);
 }
 
 absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {

@@ -31,7 +31,7 @@ absl::StatusOr<PreparedSource> PreparePiece(const DecodeModel& model, const v1::
 
 // The longest source that the model, or else anything here, takes.
 int MaxSourceLength(const DecodeModel& model);
-// The shortest that every one of its encoders can read, as the self-check found it. At least 1.
+// The shortest: limits.min_source_length, which is at least what the self-check found. At least 1.
 int MinSourceLength(const DecodeModel& model);
 
 }  // namespace beamwright::engine

@@ -11,6 +11,7 @@
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "tools/bundle/subword_mark.h"
 #include "tools/bundle/token_file.h"
 #include "tools/bundle/usual_tokens.h"
 
@@ -20,7 +21,6 @@ namespace {
 constexpr absl::string_view kUsualBlanks[] = {"<blk>",   "<blank>",  "<BLANK>", "<BLK>",
                                               "[blank]", "[BLANK]",  "blank",   "<ctc_blank>",
                                               "<eps>",   "<epsilon>"};
-constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // "▁", with which pieces begin a word
 constexpr char kInventedBlank[] = "<blank>";
 // Names of the token that is written as a space.
 constexpr absl::string_view kUsualSpaces[] = {"<space>", "<SPACE>", "<sp>",
@@ -308,19 +308,20 @@ class FrameTextReader {
   }
 
   absl::Status ChooseForm() {
-    bool pieces = false;
+    // Dictionaries of pictures may have marks as characters like any other.
+    const bool may_be_marked = !(columns_.is_picture && Find(" ") >= 0);
+    if (const auto mark =
+            may_be_marked ? FindSubwordMark("target", tokens_, reasons_) : std::nullopt;
+        mark.has_value()) {
+      text_.config.set_form(v1::TEXT_FORM_PIECES);
+      text_.config.set_mark(*mark);
+      return absl::OkStatus();
+    }
     bool characters = true;
     for (size_t id = 0; id < tokens_.size(); ++id) {
       const std::string& token = tokens_[id];
-      pieces = pieces || (!IsSpecial(token, id) && absl::StartsWith(token, kWordBegin));
       characters =
           characters && (IsSpecial(token, id) || token.empty() || CountCharacters(token) == 1);
-    }
-    // Dictionaries of pictures may have '▁' as a character like any other.
-    if (pieces && !(columns_.is_picture && Find(" ") >= 0)) {
-      text_.config.set_form(v1::TEXT_FORM_PIECES);
-      reasons_.push_back("target text is joined from pieces: '▁' begins a word");
-      return absl::OkStatus();
     }
     if (characters) {
       WriteSpaces();

@@ -108,6 +108,7 @@ class Initialiser {
   absl::Status Run() {
     BW_RETURN_IF_ERROR(CheckOut(options_.out));
     BW_RETURN_IF_ERROR(CheckName(options_.name, options_.out));
+    BW_RETURN_IF_ERROR(CheckFlags());
     BW_RETURN_IF_ERROR(ReadPairs());
     config_.set_format_version(1);
     config_.set_name(options_.name);
@@ -140,6 +141,17 @@ class Initialiser {
   }
 
  private:
+  // With `--decoder`, options of models that are searched by frames may be here.
+  absl::Status CheckFlags() const {
+    const char* const flag = !options_.blank.empty()       ? "--blank"
+                             : !options_.durations.empty() ? "--durations"
+                             : !options_.joiner.empty()    ? "a third graph"
+                                                           : nullptr;
+    return flag == nullptr
+               ? absl::OkStatus()
+               : Invalid(flag, ": is for CTC models and transducers, not with --decoder");
+  }
+
   absl::Status ReadEncoder() {
     if (options_.encoder.empty()) {
       if (!options_.source_vocab.empty()) {

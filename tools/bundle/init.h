@@ -15,7 +15,7 @@
 namespace beamwright::tools {
 
 // What kind of model the graphs are.
-enum class InitKind { kGuess, kCtc, kTransducer };
+enum class InitKind { kGuess, kDecoder, kCtc, kTransducer };
 
 struct InitOptions {
   std::string encoder;  // path; empty: requests bring the decoder's inputs
@@ -33,6 +33,8 @@ struct InitOptions {
   std::vector<int> durations;
   std::string source_input;  // of an encoder with several inputs; empty: guess
   int length_axis = 0;       // 0: the only open one
+  // Extents of that input behind its rows, -1: as the graph has it; empty: all of them.
+  std::vector<int64_t> input_shape;
   ops::RoleHints hints;
   // Known sources and targets, a tab between (tools/bundle/framing.h); empty: none.
   std::string pairs;

@@ -262,6 +262,9 @@ class FrameInitialiser {
 }  // namespace
 
 bool SearchesByFrames(const InitOptions& options) {
+  if (options.kind == InitKind::kDecoder) {
+    return false;
+  }
   if (options.kind != InitKind::kGuess || !options.joiner.empty() || !options.blank.empty() ||
       !options.durations.empty()) {
     return true;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "ops/base/file.h"
 #include "ops/base/model_name.h"
 #include "ops/base/printable.h"
@@ -13,7 +14,9 @@
 #include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/graph/inference.h"
+#include "ops/graph/trace.h"
 #include "ops/import/graph_file.h"
+#include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/encoder_states.h"
@@ -21,6 +24,7 @@
 #include "tools/bundle/token_file.h"
 #include "tools/bundle/try_bundle.h"
 #include "tools/graph/frozen_reshape.h"
+#include "tools/graph/ports.h"
 
 namespace beamwright::tools {
 namespace {
@@ -189,6 +193,83 @@ v1::TextConfig SizedConfig(const TextSide& side) {
   return config;
 }
 
+namespace {
+
+// Gives `graph` the extents of its input behind the rows.
+absl::Status Fix(ops::Graph& graph, const std::string& input, const std::vector<int64_t>& extents) {
+  const ops::Ports inputs = ops::InputPorts(graph);
+  const ops::Port* const port = ops::FindPort(inputs, input);
+  ops::PartialShape& shape = graph.node(port->node).outputs[0].shape;
+  if (!shape.has_rank() || shape.rank() != static_cast<int>(extents.size()) + 1) {
+    return Invalid("--input-shape: has ", extents.size(), " extents; '", input, "' is ",
+                   shape.ToString(), ", whose first axis counts rows");
+  }
+  ops::Shape dims = shape.dims();
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i] != -1 && (extents[i] < 1 || (dims[i + 1] >= 0 && dims[i + 1] != extents[i]))) {
+      return Invalid("--input-shape: extent ", i, " is ", extents[i], "; '", input, "' is ",
+                     shape.ToString(), ", and -1 keeps what the graph says");
+    }
+    dims[i + 1] = extents[i] == -1 ? dims[i + 1] : extents[i];
+  }
+  shape = ops::PartialShape(std::move(dims));
+  return absl::OkStatus();
+}
+
+// Whether the graph reads a picture of these extents, 320 wide.
+bool ReadsPicture(ops::Graph graph, const std::string& input, const std::vector<int64_t>& extents) {
+  constexpr int64_t kWidth = 320;
+  if (!Fix(graph, input, extents).ok() || graph.parameters.size() != 1) {
+    return false;
+  }
+  const auto model = ops::Model::Compile(std::move(graph));
+  if (!model.ok()) {
+    return false;
+  }
+  const std::vector<ops::Tensor> inputs = {
+      ops::Tensor::Zeros(ops::DType::kF32, {1, extents[0], extents[1], kWidth})};
+  std::vector<ops::Tensor> outputs;
+  return (*model)->Run(ops::ExecutionContext(), inputs, outputs).ok();
+}
+
+// Extents of the source behind its rows where the graph leaves open more than its length, as told
+// or tried; empty: the graph says it. Sets the axis of the length, if it is the only one left.
+absl::StatusOr<std::vector<int64_t>> InputShape(ops::Graph& graph, const InitOptions& options,
+                                                ops::EncoderRoles& roles,
+                                                std::vector<std::string>& reasons) {
+  // As PaddleOCR trains today, as it did and as CRNNs do, and others.
+  constexpr int64_t kUsualHeights[] = {48, 32, 64, 40, 96};
+  std::vector<int64_t> extents = options.input_shape;
+  const ops::Ports inputs = ops::InputPorts(graph);
+  const ops::PartialShape shape = ops::FindPort(inputs, roles.input)->info.shape;
+  const bool is_tall = extents.empty() && roles.length_axis == 0 && options.length_axis == 0 &&
+                       shape.has_rank() && shape.rank() == 4 && shape.dim(1) > 0 &&
+                       shape.dim(1) <= 4 && shape.dim(2) < 0 && shape.dim(3) < 0;
+  for (const int64_t height : kUsualHeights) {
+    if (is_tall && extents.empty() &&
+        ReadsPicture(graph, roles.input, {shape.dim(1), height, -1})) {
+      extents = {shape.dim(1), height, -1};
+      reasons.push_back(absl::StrCat(
+          "pictures are ", height, " high: the export leaves '", roles.input, "' ",
+          shape.ToString(), " open, and of the usual heights ", absl::StrJoin(kUsualHeights, ", "),
+          " the graph reads this one first; check this, or say --input-shape"));
+    }
+  }
+  if (extents.empty()) {
+    return extents;
+  }
+  BW_RETURN_IF_ERROR(Fix(graph, roles.input, extents));
+  const ops::Ports fixed = ops::InputPorts(graph);
+  roles.length_axis = ops::FindLengthAxis(ops::FindPort(fixed, roles.input)->info.shape);
+  if (roles.length_axis > 1) {
+    reasons.push_back(absl::StrCat("source length: axis ", roles.length_axis, " of '", roles.input,
+                                   "', the only open one beside the rows"));
+  }
+  return extents;
+}
+
+}  // namespace
+
 absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_zero, Files& files,
                                         std::vector<std::string>& reasons) {
   EncoderSide side;
@@ -206,6 +287,8 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
   if (!roles.ok()) {
     return Annotate(roles.status(), absl::StrCat("'", options.encoder, "'"));
   }
+  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> shape,
+                      InputShape(side.graph, options, *roles, reasons));
   if (streaming.has_value()) {
     roles->length_axis = ChunkAxis(side.graph, roles->input, streaming->chunk());
   }
@@ -216,9 +299,10 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
     return Invalid("'", options.encoder, "': '", roles->input,
                    "' leaves open which axis counts as the source's length; say which with "
                    "--length-axis (a picture [rows, channels, height, width] is usually read "
-                   "along axis 3)");
+                   "along axis 3), or all of its extents with --input-shape, as 3,48,-1");
   }
   side.config = EncoderConfigOf(name, *roles);
+  side.config.mutable_shape()->Assign(shape.begin(), shape.end());
   if (streaming.has_value()) {
     *side.config.mutable_streaming() = *std::move(streaming);
   }

@@ -1,6 +1,7 @@
 #include "tools/bundle/text_side.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "absl/algorithm/container.h"
@@ -10,6 +11,7 @@
 #include "absl/types/span.h"
 #include "ops/base/status.h"
 #include "ops/base/vocabulary.h"
+#include "tools/bundle/subword_mark.h"
 #include "tools/bundle/usual_tokens.h"
 
 namespace beamwright::tools {
@@ -103,11 +105,21 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
   const bool characters = std::all_of(tokens.begin(), tokens.end(), [](const std::string& token) {
     return LooksSpecial(token) || IsOneCharacter(token);
   });
-  config.set_form(characters ? v1::TEXT_FORM_CHARACTERS : v1::TEXT_FORM_WHITESPACE);
-  reasons.push_back(absl::StrCat(side, characters
-                                           ? " text is read by characters: every token is one"
-                                           : " text is split at white space: tokens are longer "
-                                             "than a character"));
+  const std::optional<v1::SubwordMark> mark =
+      characters ? std::nullopt : FindSubwordMark(side, tokens, reasons);
+  if (mark.has_value()) {
+    config.set_form(v1::TEXT_FORM_PIECES);
+    config.set_mark(*mark);
+    reasons.push_back(absl::StrCat(side,
+                                   " text is cut into the longest pieces: merges or probabilities "
+                                   "that cut it in training are not in a list; where they matter, "
+                                   "send ids"));
+  } else {
+    config.set_form(characters ? v1::TEXT_FORM_CHARACTERS : v1::TEXT_FORM_WHITESPACE);
+    reasons.push_back(absl::StrCat(
+        side, characters ? " text is read by characters: every token is one"
+                         : " text is split at white space: tokens are longer than a character"));
+  }
   if (!characters) {
     for (const std::string& token : tokens) {
       if (absl::c_any_of(token, absl::ascii_isspace)) {

@@ -313,8 +313,13 @@ bool LooksLikePredictor(const Graph& graph) {
 }
 
 bool IsPredictorAndJoiner(const Graph& graph) {
-  const Ports scores = Where(OutputPorts(graph), [](const Port& port) {
-    return IsFloatPort(port) && HasRank(port, 4) && LastExtent(port) != PartialShape::kDynamic;
+  // Scores of rank 4; a state of rank 4, as of linear attention, has an input of its shape.
+  const Ports inputs = InputPorts(graph);
+  const Ports scores = Where(OutputPorts(graph), [&](const Port& port) {
+    return IsFloatPort(port) && HasRank(port, 4) && LastExtent(port) != PartialShape::kDynamic &&
+           Where(inputs, [&](const Port& input) {
+             return HasRank(input, 4) && Fits(input.info, port.info);
+           }).empty();
   });
   return !ReadsNoTokens(graph) && scores.size() == 1;
 }

@@ -216,6 +216,80 @@ TEST(MadeModelsTest, ADecoderWithoutAnEncoderNeedsNoSource) {
   EXPECT_THAT(std::string(answer->hypotheses(0).text()), ::testing::StartsWith("ab"));
 }
 
+// PaddleOCR's exports leave the height open as well: `init` tries usual ones.
+TEST(MadeModelsTest, AnOpenHeightIsTriedOrTold) {
+  InitOptions options;
+  options.decoder =
+      Written("tall", Port("input", "image", 1, {"rows", "1", "height", "width"}) +
+                          Port("output", "scores", 1, {"frames", "rows", "5"}) +
+                          Weight("kernel", {5, 1, 48, 4}) + List("two", {2}) +
+                          Node("Conv", {"image", "kernel"}, "conv", Ints("strides", {48, 4})) +
+                          Node("Squeeze", {"conv", "two"}, "columns") +
+                          Node("Transpose", {"columns"}, "scores", Ints("perm", {2, 0, 1})));
+  options.target_vocab = Vocabulary("a\nb\nc\nd\n");
+  for (const bool told : {false, true}) {
+    options.input_shape = told ? std::vector<int64_t>{1, 48, -1} : std::vector<int64_t>();
+    const Made made = Make("tall", options);
+    ASSERT_NE(made.model, nullptr);
+    EXPECT_EQ(made.output.find("pictures are 48 high") == std::string::npos, told);
+    const v1::ModelConfig& config = made.model->config();
+    EXPECT_THAT(config.encoder().shape(), ::testing::ElementsAre(1, 48, -1));
+    EXPECT_EQ(config.encoder().length_axis(), 3);
+    EXPECT_TRUE(Decode(made, Zeros({1, 48, 40})).ok());
+    EXPECT_THAT(std::string(Decode(made, Zeros({1, 32, 40})).status().message()),
+                HasSubstr("the encoder takes 'image' f32[1, 48, ?]"));
+  }
+  for (const auto& [shape, refusal] :
+       {std::make_pair(std::vector<int64_t>{3, 48, -1},
+                       "--input-shape: extent 0 is 3; 'image' is [?, 1, ?, ?]"),
+        std::make_pair(std::vector<int64_t>{48, -1}, "--input-shape: has 2 extents")}) {
+    options.input_shape = shape;
+    options.out = ops::testing_tools::TempPath("made-none");
+    std::ostringstream output;
+    EXPECT_THAT(std::string(InitBundle(options, output).message()), HasSubstr(refusal));
+  }
+}
+
+// One step of linear attention as RWKV's exporters write it: a matrix for each head and the last
+// token's vector go in and come out. Scores of a transducer have four axes as well.
+TEST(MadeModelsTest, AStateOfFourAxesIsNoTransducersScores) {
+  InitOptions options;
+  options.decoder = Written(
+      "linear", Port("input", "token", 7, {"rows"}) +
+                    Port("input", "state_in.0", 1, {"rows", "2", "3", "3"}) +
+                    Port("input", "state_in.1", 1, {"rows", "6"}) +
+                    Port("output", "logits", 1, {"rows", "5"}) +
+                    Port("output", "state_out.0", 1, {"rows", "2", "3", "3"}) +
+                    Port("output", "state_out.1", 1, {"rows", "6"}) + Weight("table", {5, 6}) +
+                    Weight("w", {6, 5}) + List("split", {-1, 2, 3, 1}) + List("join", {-1, 6}) +
+                    Node("Gather", {"table", "token"}, "x") +
+                    Node("Add", {"x", "state_in.1"}, "state_out.1") +
+                    Node("Reshape", {"state_out.1", "split"}, "heads") +
+                    Node("Add", {"heads", "state_in.0"}, "state_out.0") +
+                    Node("ReduceMean", {"state_out.0"}, "o",
+                         Ints("axes", {3}) + "attribute { type: INT name: 'keepdims' i: 0 }") +
+                    Node("Reshape", {"o", "join"}, "y") + Node("MatMul", {"y", "w"}, "logits"));
+  options.target_vocab = Vocabulary("<s>\n</s>\na\nb\nc\n");
+  for (const InitKind kind : {InitKind::kGuess, InitKind::kDecoder}) {
+    options.kind = kind;
+    const Made made = Make("linear", options);
+    ASSERT_NE(made.model, nullptr);
+    ASSERT_EQ(made.model->config().decoder().states_size(), 2);
+    EXPECT_TRUE(made.model->config().decoder().states(0).has_constant());
+    EXPECT_TRUE(made.model->config().decoder().states(1).has_constant());
+    EXPECT_THAT(made.output, HasSubstr("found   steps rows of several requests together"));
+    EXPECT_TRUE(Decode(made, v1::Source()).ok());
+  }
+  const auto graph = ops::ReadGraph(options.decoder);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(ops::CheckText(ops::CheckGraph(*graph), 0), HasSubstr("a language model"));
+  options.blank = "0";
+  options.out = ops::testing_tools::TempPath("made-none");
+  std::ostringstream output;
+  EXPECT_THAT(std::string(InitBundle(options, output).message()),
+              HasSubstr("--blank: is for CTC models and transducers, not with --decoder"));
+}
+
 // What `check` says of a file of the repository.
 std::string Checked(const std::string& path) {
   const auto graph = ops::ReadGraph(absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/", path));

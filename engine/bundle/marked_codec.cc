@@ -1,0 +1,308 @@
+// Pieces of words whose marks are not SentencePiece's '▁': '##', '@@', '</w>', and characters that
+// stand for bytes. Each token has a surface: the bytes that it writes, with a space where a word
+// begins ('##', bytes) or ends ('@@', '</w>'). An answer's text is its surfaces in a row, without
+// the space at that end; text is cut into surfaces, the longest first, as WordPiece does it, or
+// into the fewest where that leaves something over. How a trained model cut its texts, by merges or
+// by probabilities, is not in a list of tokens.
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "engine/bundle/codec_base.h"
+#include "engine/bundle/cut_text.h"
+#include "engine/bundle/utf8.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+#include "ops/base/vocabulary.h"
+
+namespace beamwright::bundle {
+namespace {
+
+constexpr absl::string_view kWordBegin = "\xE2\x96\x81";    // U+2581
+constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// The byte of a piece such as <0xE6>; -1: it is no such piece.
+int ByteOfPiece(absl::string_view piece) {
+  uint32_t byte = 0;
+  const bool is_byte = piece.size() == 6 && absl::StartsWith(piece, "<0x") && piece.back() == '>' &&
+                       absl::SimpleHexAtoi(piece.substr(1, 4), &byte);
+  return is_byte ? static_cast<int>(byte) : -1;
+}
+
+// GPT-2 writes printable characters of Latin-1 as they are, and other bytes from U+0100 on.
+char32_t GptCharacter(int byte) {
+  const auto is_printable = [](int b) {
+    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+  };
+  if (is_printable(byte)) {
+    return static_cast<char32_t>(byte);
+  }
+  char32_t next = 0x100;
+  for (int b = 0; b < byte; ++b) {
+    next += is_printable(b) ? 0 : 1;
+  }
+  return next;
+}
+
+// icefall writes ASCII as it is, and other bytes as the letters of Latin Extended that no
+// normalisation changes, in their order.
+char32_t IcefallCharacter(int byte) {
+  if (byte >= 32 && byte <= 126) {
+    return static_cast<char32_t>(byte);
+  }
+  char32_t character = 0x100;
+  for (int left = byte < 32 ? byte : byte - 127 + 32; left > 0; --left) {
+    ++character;
+    character = character == 306 ? 308 : character == 319 ? 321 : character;
+    character = character == 329 ? 330 : character == 383 ? 384 : character;
+  }
+  return character;
+}
+
+// What each character that stands for a byte stands for.
+absl::flat_hash_map<char32_t, char> ByteTable(v1::SubwordMark mark) {
+  absl::flat_hash_map<char32_t, char> table;
+  for (int byte = 0; byte < 256; ++byte) {
+    table[mark == v1::SUBWORD_MARK_BYTES ? GptCharacter(byte) : IcefallCharacter(byte)] =
+        static_cast<char>(byte);
+  }
+  return table;
+}
+
+bool IsOfBytes(v1::SubwordMark mark) {
+  return mark == v1::SUBWORD_MARK_BYTES || mark == v1::SUBWORD_MARK_ICEFALL_BYTES;
+}
+
+// The bytes of a token whose characters stand for bytes; as it is, if one of them does not.
+std::string Bytes(const std::string& token, const absl::flat_hash_map<char32_t, char>& table) {
+  std::string bytes;
+  for (absl::string_view rest = token; !rest.empty();) {
+    char32_t character = 0;
+    const int size = Utf8Length(rest, &character);
+    const auto found = table.find(character);
+    if (size == 0 || found == table.end()) {
+      return token;
+    }
+    bytes.push_back(found->second);
+    rest.remove_prefix(static_cast<size_t>(size));
+  }
+  return bytes;
+}
+
+// Whether the space of a mark stands before a word, not behind it.
+bool SpaceIsFirst(v1::SubwordMark mark) {
+  return mark != v1::SUBWORD_MARK_UNFINISHED && mark != v1::SUBWORD_MARK_WORD_END;
+}
+
+bool EndsUnspaced(absl::string_view text) {
+  size_t at = text.size();
+  while (at > 0 && (static_cast<unsigned char>(text[at - 1]) & 0xC0) == 0x80) {
+    --at;
+  }
+  return at > 0 && BeginsUnspaced(text.substr(at - 1));
+}
+
+// What a token writes. No space is written between characters of scripts that have none.
+std::string Surface(const std::string& token, v1::SubwordMark mark,
+                    const absl::flat_hash_map<char32_t, char>& table) {
+  if (const int byte = ByteOfPiece(token); byte >= 0) {
+    return std::string(1, static_cast<char>(byte));
+  }
+  absl::string_view piece = token;
+  switch (mark) {
+    case v1::SUBWORD_MARK_CONTINUATION:
+      if (piece.size() > 2 && absl::ConsumePrefix(&piece, "##")) {
+        return std::string(piece);
+      }
+      return BeginsUnspaced(piece) ? token : absl::StrCat(" ", piece);
+    case v1::SUBWORD_MARK_UNFINISHED:
+      if (piece.size() > 2 && absl::ConsumeSuffix(&piece, "@@")) {
+        return std::string(piece);
+      }
+      return EndsUnspaced(piece) ? token : absl::StrCat(piece, " ");
+    case v1::SUBWORD_MARK_WORD_END:
+      if (!absl::ConsumeSuffix(&piece, "</w>")) {
+        return token;
+      }
+      return EndsUnspaced(piece) ? std::string(piece) : absl::StrCat(piece, " ");
+    case v1::SUBWORD_MARK_BYTES:
+      return Bytes(token, table);
+    default:
+      break;
+  }
+  if (mark == v1::SUBWORD_MARK_ICEFALL_BYTES) {
+    return Bytes(absl::StrReplaceAll(token, {{kWordBegin, " "}}), table);
+  }
+  return absl::StrReplaceAll(token, {{kWordBegin, " "}});
+}
+
+// UTF-8 of bytes: U+FFFD for each that belongs to no character.
+std::string Valid(absl::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const int size = Utf8Length(bytes);
+    absl::StrAppend(&text, size > 0 ? bytes.substr(0, static_cast<size_t>(size)) : kReplacement);
+    bytes.remove_prefix(static_cast<size_t>(std::max(size, 1)));
+  }
+  return text;
+}
+
+class MarkedCodec : public CodecBase {
+ public:
+  static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
+                                                           Vocabulary vocabulary) {
+    auto codec = absl::WrapUnique(new MarkedCodec);
+    codec->vocabulary_ = std::move(vocabulary);
+    codec->lowercase_ = config.lowercase();
+    codec->mark_ = config.mark();
+    BW_RETURN_IF_ERROR(codec->FindSpecialTokens(
+        config, [&](const std::string& token) { return codec->TokenId(token); }));
+    codec->FindSurfaces();
+    return std::unique_ptr<TextCodec>(std::move(codec));
+  }
+
+  absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
+    if (text.empty()) {
+      return status::InvalidField("text", "is empty");
+    }
+    if (const absl::Status valid = CheckUtf8(text); !valid.ok()) {
+      return status::AtField(valid, "text");
+    }
+    const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
+    const auto find = [this](absl::string_view surface) { return Find(surface); };
+    std::vector<int32_t> best;
+    const std::vector<std::string> ways = WaysToWrite(lowered);
+    for (const std::string& written : ways) {
+      std::vector<int32_t> ids = CutText(written, longest_, find);
+      const bool is_shorter = mark_ == v1::SUBWORD_MARK_BYTES && ids.size() < best.size();
+      if (best.empty() || (!ids.empty() && is_shorter)) {
+        best = std::move(ids);
+      }
+    }
+    return best.empty() ? WithUnknown(ways[0]) : WithEnds(best);
+  }
+
+  std::string Decode(absl::Span<const int32_t> ids) const override {
+    std::string bytes;
+    for (const int32_t id : ids) {
+      if (!IsSilent(id)) {
+        bytes += id >= 0 && id < size() ? surfaces_[static_cast<size_t>(id)]
+                                        : absl::StrCat("<", id, ">");
+      }
+    }
+    absl::string_view written = bytes;
+    SpaceIsFirst(mark_) ? absl::ConsumePrefix(&written, " ") : absl::ConsumeSuffix(&written, " ");
+    return Valid(written);
+  }
+
+  int32_t TokenId(const std::string& token) const override { return vocabulary_.Find(token); }
+  std::string TokenText(int32_t id) const override {
+    return id >= 0 && id < size() ? vocabulary_.token(id) : absl::StrCat("<", id, ">");
+  }
+  int size() const override { return vocabulary_.size(); }
+
+ private:
+  MarkedCodec() = default;
+
+  void FindSurfaces() {
+    const absl::flat_hash_map<char32_t, char> table =
+        IsOfBytes(mark_) ? ByteTable(mark_) : absl::flat_hash_map<char32_t, char>();
+    for (int32_t id = 0; id < size(); ++id) {
+      surfaces_.push_back(Surface(vocabulary_.token(id), mark_, table));
+      if (!IsSilent(id) && !surfaces_.back().empty()) {
+        ids_[surfaces_.back()] = id;
+        longest_ = std::max(longest_, surfaces_.back().size());
+      }
+    }
+  }
+
+  // The surfaces that Decode writes as this text, the likeliest first. Bytes have all of its white
+  // space, and GPT-2's texts begin without one unless no token does; where a text begins with one,
+  // another stands before it, which Decode leaves out.
+  std::vector<std::string> WaysToWrite(const std::string& text) const {
+    if (mark_ != v1::SUBWORD_MARK_BYTES) {
+      return {WithSpace(text), text};
+    }
+    return absl::StartsWith(text, " ") ? std::vector<std::string>{absl::StrCat(" ", text)}
+                                       : std::vector<std::string>{text, absl::StrCat(" ", text)};
+  }
+
+  // Words with one space between, and one where the mark has it.
+  std::string WithSpace(absl::string_view text) const {
+    std::string words;
+    for (const absl::string_view word :
+         absl::StrSplit(text, absl::ByAnyChar(" \t\n\v\f\r"), absl::SkipEmpty())) {
+      const bool bare =
+          !IsOfBytes(mark_) && (SpaceIsFirst(mark_) ? BeginsUnspaced(word) : EndsUnspaced(word));
+      const char* const space = bare ? "" : " ";
+      absl::StrAppend(&words, SpaceIsFirst(mark_) ? space : "", word,
+                      SpaceIsFirst(mark_) ? "" : space);
+    }
+    return words;
+  }
+
+  // The id of the token with this surface; -1: there is none.
+  int32_t Find(absl::string_view surface) const {
+    const auto found = ids_.find(surface);
+    return found == ids_.end() ? -1 : found->second;
+  }
+
+  EncodedText WithEnds(const std::vector<int32_t>& ids) const {
+    EncodedText encoded = Begin();
+    for (const int32_t id : ids) {
+      if (id == unknown_id_) {
+        encoded.unknown_positions.push_back(static_cast<int32_t>(encoded.ids.size()));
+      }
+      encoded.ids.push_back(id);
+    }
+    return End(std::move(encoded));
+  }
+
+  // The longest surfaces first; where there is none, a character is unknown.
+  absl::StatusOr<EncodedText> WithUnknown(absl::string_view text) const {
+    if (text.empty()) {
+      return status::InvalidField("text", "holds nothing but white space");
+    }
+    EncodedText encoded = Begin();
+    const auto find = [this](absl::string_view surface) { return Find(surface); };
+    size_t position = 0;
+    while (!text.empty()) {
+      size_t taken = 0;
+      const int32_t id = LongestToken(text, longest_, find, taken);
+      if (id >= 0 && id != unknown_id_) {
+        encoded.ids.push_back(id);
+      } else if (text[0] == ' ') {
+        taken = 1;  // a space alone is no loss
+      } else {
+        taken = static_cast<size_t>(std::max(Utf8Length(text), 1));
+        BW_RETURN_IF_ERROR(AppendUnknown(text.substr(0, taken), "piece", position, encoded));
+      }
+      text.remove_prefix(taken);
+      ++position;
+    }
+    return End(std::move(encoded));
+  }
+
+  v1::SubwordMark mark_ = v1::SUBWORD_MARK_WORD_BEGIN;
+  bool lowercase_ = false;
+  Vocabulary vocabulary_;
+  std::vector<std::string> surfaces_;              // by id
+  absl::flat_hash_map<std::string, int32_t> ids_;  // by surface; of several the last
+  size_t longest_ = 0;                             // surface, in bytes
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TextCodec>> CreateMarkedCodec(const v1::TextConfig& config,
+                                                             Vocabulary vocabulary) {
+  return MarkedCodec::Create(config, std::move(vocabulary));
+}
+
+}  // namespace beamwright::bundle
