@@ -16,6 +16,7 @@
 #include "client/cli/sources.h"
 #include "client/cli/stream_decode.h"
 #include "client/cli/terminal.h"
+#include "ops/base/status.h"
 
 namespace beamwright::client {
 namespace {
@@ -59,7 +60,23 @@ class Printer {
   int64_t num_printed_ = 0;
 };
 
-int Decode(const CLI::App& command, const DecodeFlags& flags) {
+// What answers go on from, where a model has no encoder.
+absl::Status SetPrompt(const SourceFlags& sources, v1::DecodeOptions& options) {
+  if (!sources.prompt.has_value() || sources.prompt->empty()) {
+    return absl::OkStatus();
+  }
+  if (options.has_target_prefix()) {
+    return Invalid(
+        "--prompt: there is a --target-prefix as well; both are what answers begin with");
+  }
+  return SetTextOrIds(*sources.prompt, sources.ids, *options.mutable_target_prefix());
+}
+
+int Decode(const CLI::App& command, DecodeFlags& flags) {
+  if (const absl::Status set = SetPrompt(flags.sources, *flags.request.mutable_options());
+      !set.ok()) {
+    return UsageError(command, set.message());
+  }
   auto client = Client::Connect(flags.connection.client);
   if (!client.ok()) {
     return UsageError(command, client.status().message());
@@ -120,6 +137,11 @@ Command AddDecodeCommand(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("decode", "Decode sources and print their n-best lists.");
   auto flags = std::make_shared<DecodeFlags>();
   AddSourceFlags(*app, flags->sources);
+  app->add_option("--prompt", flags->sources.prompt,
+                  "Go on from this text (with --ids: from these ids), which may be empty, instead "
+                  "of decoding a source: for models without an encoder.")
+      ->type_name("TEXT")
+      ->group("Input");
   AddModelFlags(*app, flags->request);
   AddConnectionFlags(*app, flags->connection);
   AddIntFlag(*app, {"--batch", kConnectionGroup, "Sources sent in one call."}, 1, 4096,
@@ -137,6 +159,7 @@ Command AddDecodeCommand(CLI::App& parent) {
       "  beamwright decode hello world --n-best 3\n"
       "  beamwright decode --file words.txt --json > answers.jsonl\n"
       "  beamwright decode --features one.npy two.npy --model speech\n"
+      "  beamwright decode --prompt 'once upon' --model stories\n"
       "  beamwright decode --beam-size 8 --length-penalty pow:0.6 hello\n"
       "Exit code: 0 all decoded, 1 a source or the server failed, 2 wrong command line.");
   return {app, [app, flags] { return Decode(*app, *flags); }};

@@ -83,6 +83,14 @@ absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
     const SourceFlags& flags, std::optional<FeatureFiles> features) {
   std::unique_ptr<SourceReader> reader(new SourceReader(flags));
   reader->features_ = std::move(features);
+  if (flags.prompt.has_value()) {
+    const bool has_sources =
+        !flags.words.empty() || !flags.file.empty() || !flags.features.files.empty();
+    return has_sources ? absl::StatusOr<std::unique_ptr<SourceReader>>(Invalid(
+                             "--prompt: there are sources as well; a model without an encoder "
+                             "reads none"))
+                       : std::move(reader);
+  }
   if (!flags.features.files.empty()) {
     if (!flags.words.empty() || !flags.file.empty() || flags.ids) {
       return Invalid("sources are given as --features and also ",
@@ -163,6 +171,11 @@ bool SourceReader::NextFeatures(BulkSource& source) {
 }
 
 bool SourceReader::NextLineOrFile(BulkSource& source) {
+  if (flags_.prompt.has_value()) {
+    source = BulkSource();
+    source.name = *flags_.prompt;
+    return num_sources_ == 0;
+  }
   if (!flags_.features.files.empty()) {
     return NextFeatures(source);
   }

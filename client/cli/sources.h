@@ -27,6 +27,8 @@ struct SourceFlags {
   std::vector<std::string> words;
   std::string file;
   bool ids = false;
+  // Of `decode`: there is no source, the answer goes on from this text (or ids); may be empty.
+  std::optional<std::string> prompt;
   FeatureFlags features;
 };
 

@@ -38,7 +38,7 @@ PROTOS = [
 
 Field = descriptor_pb2.FieldDescriptorProto
 # What the keyword arguments of a client's methods are beside the options.
-RESERVED = {"self", "source", "sources", "targets", "target", "model", "version", "timeout", "soft",
+RESERVED = {"self", "prompt", "source", "sources", "targets", "target", "model", "version", "timeout", "soft",
             "provisional", "batch_size", "max_in_flight", "on_error", "progress"}  # fmt: skip
 NUMBERS = {
     Field.TYPE_INT32: "int",

@@ -263,6 +263,36 @@ TEST(DecodeCommandTest, ReadsAFileAndTokenIds) {
   EXPECT_EQ(server.requests()[0].sources(1).ids().ids(0), 5);
 }
 
+// Of a model without an encoder: no source, and answers begin with the prompt.
+TEST(DecodeCommandTest, APromptStandsInTheSourcesPlace) {
+  FakeServer server(
+      [](grpc::ServerContext&, const v1::DecodeRequest&, v1::DecodeResponse& response) {
+        v1::Hypothesis& answer = *response.add_results()->mutable_decoded()->add_hypotheses();
+        answer.set_text("once upon a time");
+        answer.set_prefix_length(2);
+        return grpc::Status::OK;
+      });
+  const auto decode = [&server](const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = {"decode", "--server", server.address()};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return Beamwright(all);
+  };
+  const ProcessResult text = decode({"--prompt", "once upon"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(StartsWith("once upon\n"), HasSubstr("once upon a time")));
+  EXPECT_EQ(decode({"--prompt", "7 9", "--ids"}).exit_code, 0);
+  EXPECT_EQ(decode({"--prompt", ""}).exit_code, 0);
+  const std::vector<v1::DecodeRequest> requests = server.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  for (const v1::DecodeRequest& request : requests) {
+    ASSERT_EQ(request.sources_size(), 1);
+    EXPECT_EQ(request.sources(0).kind_case(), v1::Source::KIND_NOT_SET);
+  }
+  EXPECT_EQ(requests[0].options().target_prefix().text(), "once upon");
+  EXPECT_THAT(requests[1].options().target_prefix().ids().ids(), ::testing::ElementsAre(7, 9));
+  EXPECT_FALSE(requests[2].options().has_target_prefix());
+}
+
 // A value for a field, inside its rule and other than its default, as text and in the message.
 std::string ChooseValue(const google::protobuf::FieldDescriptor& field,
                         google::protobuf::Message& message) {
@@ -415,6 +445,9 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"decode", "--file", "/tmp"}, "/tmp is a folder"},
       {{"decode", "--file", "/dev/null", "x"}, "both as arguments and by --file"},
       {{"decode", "--ids", "3 x"}, "\"x\" is not a token id"},
+      {{"decode", "--prompt", "once", "x"}, "--prompt: there are sources as well"},
+      {{"decode", "--prompt", "once", "--target-prefix", "on"},
+       "there is a --target-prefix as well"},
       {{"decode", "--ids", "-- -3"}, "not a token id"},
       {{"decode", "x\xff"}, "not UTF-8 at byte 1"},
       {{"decode", "--timeout", "soon", "x"}, "--timeout: \"soon\" is not a duration"},

@@ -261,6 +261,67 @@ def test_decoder_inputs_against_pytorch(tmp_path):
                 client.decode(beamwright.DecoderInputs({"memory": given["memory"][row].astype(np.float64)}))
 
 
+def layer(number, name, kind, attributes, inputs, shape, precision):
+    """A layer of an IR with one output, or none; `inputs`: their shapes."""
+
+    def port(at, dims):
+        return f'<port id="{at}">' + "".join(f"<dim>{dim}</dim>" for dim in dims) + "</port>"
+
+    ports = "".join(port(at, dims) for at, dims in enumerate(inputs))
+    out = port(len(inputs), shape).replace("<port ", f'<port precision="{precision}" names="{name}" ', 1)
+    return (
+        f'<layer id="{number}" name="{name}" type="{kind}" version="opset8"><data {attributes}/>'
+        + (f"<input>{ports}</input>" if inputs else "")
+        + (f"<output>{out}</output>" if precision else "")
+        + "</layer>"
+    )
+
+
+def test_a_prompt_without_an_encoder(tmp_path):
+    """A language model of one step: h + table[token], and its tanh as scores."""
+    rows, width = (-1,), (-1, 5)
+    layers = [
+        layer(0, "token", "Parameter", 'shape="?" element_type="i64"', [], rows, "I64"),
+        layer(1, "h", "Parameter", 'shape="?,5" element_type="f32"', [], width, "FP32"),
+        layer(2, "table", "Const", 'element_type="f32" shape="5,5" offset="0" size="100"', [], (5, 5), "FP32"),
+        layer(3, "axis", "Const", 'element_type="i64" shape="" offset="100" size="8"', [], (), "I64"),
+        layer(4, "x", "Gather", 'batch_dims="0"', [(5, 5), rows, ()], width, "FP32"),
+        layer(5, "h_next", "Add", 'auto_broadcast="numpy"', [width, width], width, "FP32"),
+        layer(6, "logits", "Tanh", "", [width], width, "FP32"),
+        layer(7, "h_next", "Result", "", [width], (), ""),
+        layer(8, "logits", "Result", "", [width], (), ""),
+    ]
+    edges = [(2, 0, 4, 0), (0, 0, 4, 1), (3, 0, 4, 2), (4, 3, 5, 0), (1, 0, 5, 1), (5, 2, 6, 0), (5, 2, 7, 0), (6, 1, 8, 0)]
+    lines = [
+        f'<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}"/>' for a, b, c, d in edges
+    ]
+    table = np.random.default_rng(3).standard_normal((5, 5)).astype(np.float32)
+    (tmp_path / "step.bin").write_bytes(table.tobytes() + np.int64(0).tobytes())
+    (tmp_path / "step.xml").write_text(
+        f'<net name="step" version="11"><layers>{"".join(layers)}</layers><edges>{"".join(lines)}</edges></net>'
+    )
+    graph_tool = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).with_name("beamwright-graph")
+    bundle = tmp_path / "bundle"
+    command = [graph_tool, "init", tmp_path / "step.xml", "--begin", "0", "--end", "1", "--out", bundle]
+    subprocess.run(command, check=True, capture_output=True)
+
+    def best(tokens):
+        return int(np.tanh(table[[0, *tokens]].sum(axis=0)).argmax())
+
+    options = {"beam_size": 1, "max_length": 1}
+    with beamwright.serve(bundle, warm_up=False) as server, server.client() as client, beamwright.Model(bundle) as model:
+        for one in (client, model):
+            assert one.decode(prompt=[2, 3], **options).tokens == (2, 3, best([2, 3]))
+            assert one.decode(prompt=[], **options).tokens == one.decode(prompt="", **options).tokens == (best([]),)
+            with pytest.raises(beamwright.ArgumentTypeError, match="a source as well"):
+                one.decode([4], prompt=[2])
+            with pytest.raises(beamwright.ArgumentTypeError, match="a target_prefix as well"):
+                one.decode(prompt=[2], target_prefix=[3])
+            with pytest.raises(beamwright.ArgumentTypeError, match="source is None"):
+                one.decode()
+        assert client.stream(prompt=[2, 3], **options).result().tokens == (2, 3, best([2, 3]))
+
+
 ENCODER = """<?xml version="1.0"?>
 <net name="encoder" version="11">
   <layers>

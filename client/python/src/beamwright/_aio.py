@@ -16,7 +16,7 @@ from ._connection import AioConnection, Settings
 from ._errors import BeamwrightError, ClientClosedError, Code, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
 from ._recognize import AsyncRecognizeStream
-from ._requests import set_source
+from ._requests import set_source_or_prompt
 from ._retries import StreamTries
 from ._types import (
     Alignment,
@@ -138,8 +138,9 @@ class AsyncClient(BaseClient):
     @_calls.with_options(DECODE_OPTIONS)
     async def decode(
         self,
-        source: SourceLike,
+        source: SourceLike | None = None,
         *,
+        prompt: TargetLike | None = None,
         model: str | None = None,
         version: str | int | None = None,
         timeout: float | None = None,
@@ -150,6 +151,8 @@ class AsyncClient(BaseClient):
         Args:
             source: Text; token ids; an array: whole numbers of one axis are ids, any other is
                 features [length, ...]; Features; WithInputs; or DecoderInputs.
+            prompt: In the source's place, of a model without an encoder: text or token ids that the
+                answers go on from; "" to begin anew.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds.
@@ -163,7 +166,7 @@ class AsyncClient(BaseClient):
             DeadlineExceededError: The time was up.
         """
         request = self._decode_request("decode", model, version, options)
-        text = set_source(request.sources.add(), source)
+        text = set_source_or_prompt(request.sources.add(), request.options, source, prompt)
         response = await self._call(_wire.DECODE, request, timeout)
         return _answers.decoded(_answers.only(response, "decoded"), text, response)
 
@@ -323,8 +326,9 @@ class AsyncClient(BaseClient):
     @_calls.with_options(DECODE_OPTIONS)
     def stream(
         self,
-        source: SourceLike,
+        source: SourceLike | None = None,
         *,
+        prompt: TargetLike | None = None,
         provisional: bool = False,
         model: str | None = None,
         version: str | int | None = None,
@@ -335,6 +339,7 @@ class AsyncClient(BaseClient):
 
         Args:
             source: As for decode.
+            prompt: As for decode.
             provisional: Also report the best hypothesis so far, which may change.
             model: The model's name.
             version: Its version or a label.
@@ -346,7 +351,7 @@ class AsyncClient(BaseClient):
         """
         request = self._decode_request("stream", model, version, options, _wire.StreamDecodeRequest())
         request.provisional = bool(provisional)
-        text = set_source(request.source, source)
+        text = set_source_or_prompt(request.source, request.options, source, prompt)
 
         def start(left: float | None) -> Any:
             return self._connection.stub(_wire.STREAM_DECODE)(

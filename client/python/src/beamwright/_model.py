@@ -14,7 +14,7 @@ from . import _answers, _bulk, _calls, _programs, _wire
 from ._engine import Handle
 from ._errors import ArgumentTypeError, BeamwrightError, RpcError
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
-from ._requests import set_source
+from ._requests import set_source_or_prompt
 from ._types import Alignment, Decoded, ModelDescription, Scored, SourceLike, TargetLike
 
 if TYPE_CHECKING:
@@ -119,13 +119,20 @@ class Model:
 
     @_calls.with_options(DECODE_OPTIONS)
     def decode(
-        self, source: SourceLike, *, timeout: float | None = None, **options: Unpack[DecodeOptions]
+        self,
+        source: SourceLike | None = None,
+        *,
+        prompt: TargetLike | None = None,
+        timeout: float | None = None,
+        **options: Unpack[DecodeOptions],
     ) -> Decoded:
         """Decodes one source.
 
         Args:
             source: Text; token ids; an array: whole numbers of one axis are ids, any other is
                 features [length, ...]; Features; WithInputs; or DecoderInputs.
+            prompt: In the source's place, of a model without an encoder: text or token ids that the
+                answers go on from; "" to begin anew.
             timeout: Seconds.
             **options: What is left out, or None, is as the model says.
 
@@ -134,7 +141,7 @@ class Model:
             DeadlineExceededError: The time was up.
         """
         request = _calls.decode_request("decode", None, None, options)
-        text = set_source(request.sources.add(), source)
+        text = set_source_or_prompt(request.sources.add(), request.options, source, prompt)
         response = self._call("decode", request, _wire.DecodeResponse, timeout)
         return _answers.decoded(_answers.only(response, "decoded"), text, response)
 

@@ -134,6 +134,21 @@ def set_source(message: Any, source: Any) -> str | None:
     return None
 
 
+def set_source_or_prompt(message: Any, options: Any, source: Any, prompt: Any) -> str | None:
+    """As set_source; where there is a prompt, the Source stays empty and answers begin with the prompt."""
+    if prompt is None:
+        return set_source(message, source)
+    if source is not None:
+        raise ArgumentTypeError("prompt: there is a source as well; a model without an encoder reads none")
+    if options.HasField("target_prefix"):
+        raise ArgumentTypeError("prompt: there is a target_prefix as well; both are what answers begin with")
+    message.SetInParent()
+    set_target(options.target_prefix, prompt, "prompt")
+    if not (options.target_prefix.text or options.target_prefix.ids.ids):
+        options.ClearField("target_prefix")  # an empty prompt: answers begin anew
+    return None
+
+
 def set_target(message: Any, target: Any, argument: str) -> str | None:
     """Fills a message TargetTokens (or Hotword); returns the target if it is text."""
     if isinstance(target, str):
