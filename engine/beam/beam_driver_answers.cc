@@ -73,10 +73,10 @@ void BeamDriver::Finish(absl::Span<BeamRequest* const> finished) {
   if (decoded.empty()) {
     return;
   }
-  const auto lists = Finalise(ops::ExecutionContext(), searches);
+  auto lists = Finalise(ops::ExecutionContext(), searches);
   for (size_t i = 0; i < decoded.size(); ++i) {
     if (lists[i].ok()) {
-      v1::Decoded reply = MakeReply(*decoded[i], *lists[i]);
+      v1::Decoded reply = MakeReply(*decoded[i], *std::move(lists[i]));
       if (decoded[i]->call.timeline != nullptr) {
         decoded[i]->call.timeline->written = absl::Now();
       }

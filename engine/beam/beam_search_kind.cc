@@ -70,6 +70,8 @@ absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeRequest(
   BW_ASSIGN_OR_RETURN(const search::SearchOptions search,
                       OptionsForSource(*model, options, request->source));
   request->wants_lattice = options.merged.lattice();
+  request->most_texts =
+      options.merged.distinct() == v1::DISTINCT_TEXT ? options.merged.n_best() : 0;
   BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, options.merged.attention(), *request));
   if (search.may_be_cut) {
     request->MayBeCut();

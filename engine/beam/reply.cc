@@ -1,6 +1,7 @@
 #include "engine/beam/reply.h"
 
 #include <cmath>
+#include <utility>
 
 #include "engine/beam/trace_reply.h"
 #include "engine/request/answer_facts.h"
@@ -76,9 +77,11 @@ void FillHypothesis(const BeamRequest& request, const search::Hypothesis& hypoth
 
 }  // namespace
 
-v1::Decoded MakeReply(const BeamRequest& request,
-                      const std::vector<search::Hypothesis>& hypotheses) {
+v1::Decoded MakeReply(const BeamRequest& request, std::vector<search::Hypothesis> found) {
   v1::Decoded decoded;
+  const std::vector<search::Hypothesis> hypotheses =
+      DistinctTexts(request, std::move(found),
+                    [](const search::Hypothesis& hypothesis) { return hypothesis.tokens; });
   for (const search::Hypothesis& hypothesis : hypotheses) {
     FillHypothesis(request, hypothesis, *decoded.add_hypotheses());
   }

@@ -8,8 +8,8 @@
 
 namespace beamwright::engine {
 
-v1::Decoded MakeReply(const BeamRequest& request,
-                      const std::vector<search::Hypothesis>& hypotheses);
+// found: the n-best list, of which the reply may leave equal texts out.
+v1::Decoded MakeReply(const BeamRequest& request, std::vector<search::Hypothesis> found);
 
 // Of a request whose targets are all scored.
 v1::Scored MakeScored(const BeamRequest& request);

@@ -11,6 +11,12 @@
 #include "ops/base/status.h"
 
 namespace beamwright::bundle {
+namespace {
+
+constexpr absl::string_view kIsSpecial =
+    "a special token (begin, end or padding), for which no text stands; send its id";
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<TextCodec>> TextCodec::Create(const v1::TextConfig& config,
                                                              const std::string& vocabulary,
@@ -21,6 +27,9 @@ absl::StatusOr<std::unique_ptr<TextCodec>> TextCodec::Create(const v1::TextConfi
   if (config.size() > 0 && (config.form() != v1::TEXT_FORM_IDS || !config.vocabulary().empty())) {
     return Invalid(
         "size: is for TEXT_FORM_IDS without a vocabulary; a vocabulary has its own size");
+  }
+  if (config.mark() != v1::SUBWORD_MARK_WORD_BEGIN && config.form() != v1::TEXT_FORM_PIECES) {
+    return Invalid("mark: ", v1::SubwordMark_Name(config.mark()), " is only for TEXT_FORM_PIECES");
   }
   if (config.lowercase() && config.form() == v1::TEXT_FORM_IDS) {
     return Invalid("lowercase: TEXT_FORM_IDS reads no text");
@@ -39,7 +48,8 @@ absl::StatusOr<std::vector<int32_t>> TextCodec::EncodePart(absl::string_view tex
   if (encoded.first_missing >= 0) {
     const int offset = begin_id_ >= 0 ? 1 : 0;
     return status::InvalidField("text", "token ", encoded.first_missing - offset, " of '",
-                                absl::Utf8SafeCEscape(text), "' is not in the vocabulary");
+                                absl::Utf8SafeCEscape(text), "' is ",
+                                encoded.missing_is_special ? kIsSpecial : "not in the vocabulary");
   }
   std::vector<int32_t>& ids = encoded.ids;  // no text can spell begin or end
   if (begin_id_ >= 0) {
@@ -106,6 +116,7 @@ EncodedText CodecBase::End(EncodedText text) const {
 
 absl::Status CodecBase::AppendUnknown(absl::string_view piece, absl::string_view unit,
                                       size_t position, EncodedText& text) const {
+  const bool is_special = IsSilent(TokenId(std::string(piece)));
   if (unknown_id_ < 0) {
     constexpr size_t kShown = 80;
     char32_t c = 0;
@@ -114,11 +125,16 @@ absl::Status CodecBase::AppendUnknown(absl::string_view piece, absl::string_view
       code = absl::StrCat(" (U+", absl::Hex(static_cast<uint32_t>(c), absl::kZeroPad4), ")");
     }
     return status::InvalidField("text", unit, " ", position, ", '",
-                                absl::Utf8SafeCEscape(piece.substr(0, kShown)), "'", code,
-                                ", is not in the model's vocabulary, which has no unknown token");
+                                absl::Utf8SafeCEscape(piece.substr(0, kShown)), "'", code, ", is ",
+                                is_special ? kIsSpecial
+                                           : "not in the model's vocabulary, which has no unknown "
+                                             "token");
   }
   const auto at = static_cast<int32_t>(text.ids.size());
-  text.first_missing = text.first_missing < 0 ? at : text.first_missing;
+  if (text.first_missing < 0) {
+    text.first_missing = at;
+    text.missing_is_special = is_special;
+  }
   text.unknown_positions.push_back(at);
   text.ids.push_back(unknown_id_);
   return absl::OkStatus();

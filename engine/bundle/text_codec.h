@@ -23,6 +23,8 @@ struct EncodedText {
   // The first of them that stands for text which the vocabulary lacks; -1: all of them were spelled
   // as the unknown token is written.
   int32_t first_missing = -1;
+  // That text is how the vocabulary writes a begin, end or pad token, which no text stands for.
+  bool missing_is_special = false;
 };
 
 // Thread-safe after Create.

@@ -6,6 +6,7 @@
 #include "engine/frames/frame_price.h"
 #include "engine/frames/frame_reply.h"
 #include "engine/model/parts.h"
+#include "engine/request/answer_facts.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -102,11 +103,16 @@ void FrameRequest::GiveBackRoom() {
   price_bytes = price;
 }
 
+void FrameRequest::TakeResults() {
+  found = DistinctTexts(*this, frame_search()->Results(),
+                        [](const search::FrameHypothesis& one) { return one.labels; });
+}
+
 void FrameRequest::KeepSegment() {
   if (num_announced == 0) {
     return;
   }
-  found = frame_search()->Results();
+  TakeResults();
   Segment& segment = ended.emplace_back();
   segment.first_frame = segment_begin;
   segment.num_frames = num_announced;
@@ -139,7 +145,7 @@ absl::Status FrameRequest::EnterPhase() {
   if (is_stream() || !frame_search()->done()) {
     return absl::OkStatus();
   }
-  found = frame_search()->Results();
+  TakeResults();
   if (!wants_full_sum || found.empty()) {
     is_done = true;
     return absl::OkStatus();
@@ -156,7 +162,7 @@ bool FrameRequest::Cut(v1::FinishReason why) {
     return false;
   }
   if (!is_scoring) {
-    found = frame_search()->Results();
+    TakeResults();
     reason = why;
   }
   if (is_stream()) {

@@ -92,6 +92,8 @@ struct FrameRequest : Request {
   absl::Status MakeRoom();
   // Gives back what a long segment took.
   void GiveBackRoom();
+  // `found`: the answer as its search has it.
+  void TakeResults();
   // Keeps the answer of the segment as its search has it.
   void KeepSegment();
   // Once its search is done and it is kept: forgets its frames. The caller starts the next one,

@@ -70,6 +70,8 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeRequest(
   if (options.merged.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR) {
     request->MayBeCut();
   }
+  request->most_texts =
+      options.merged.distinct() == v1::DISTINCT_TEXT ? options.merged.n_best() : 0;
   request->StartSearch();
   return request;
 }
@@ -111,6 +113,8 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeStreamRequest(
   if (options.merged.deadline_result() == v1::DEADLINE_RESULT_BEST_SO_FAR) {
     request->MayBeCut();
   }
+  request->most_texts =
+      options.merged.distinct() == v1::DISTINCT_TEXT ? options.merged.n_best() : 0;
   request->StartSearch();
   return request;
 }

@@ -41,7 +41,9 @@ class FrameReader : private OptionTokens {
  private:
   void SetSearch(search::FrameOptions& frames) {
     frames.beam_size = merged_.beam_size();
-    frames.n_best = merged_.n_best();
+    // Of all that it finds, n_best texts are answered.
+    frames.n_best =
+        merged_.distinct() == v1::DISTINCT_TEXT ? merged_.beam_size() : merged_.n_best();
     if (merged_.has_max_symbols_per_frame()) {
       frames.max_symbols_per_frame = merged_.max_symbols_per_frame();
     }

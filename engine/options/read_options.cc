@@ -61,6 +61,10 @@ class Reader : private OptionTokens {
   void SetSearch(search::SearchOptions& search) {
     search.beam_size = merged_.beam_size();
     search.n_best = merged_.n_best();
+    if (merged_.distinct() == v1::DISTINCT_TEXT && merged_.num_alternatives() == 0 &&
+        merged_.sampling() != v1::SAMPLING_RANDOM) {
+      search.n_best = search.beam_size;  // of which n_best texts are answered
+    }
     search.length_penalty = PenaltyOf(merged_.length_penalty());
     search.alpha = merged_.length_penalty_alpha();
     search.stop = StopOf(merged_.stop());

@@ -1,9 +1,15 @@
-// The facts of a source and its time in the answers of every search. Private to
-// engine/.
+// What the answers of every search have: the facts of a source and its time, and texts once.
+// Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_ANSWER_FACTS_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_ANSWER_FACTS_H_
 
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/time/clock.h"
+#include "engine/model/decode_model.h"
 #include "engine/request/request.h"
 
 namespace beamwright::engine {
@@ -16,6 +22,25 @@ void FillFacts(const Request& request, Answer& answer) {
                                           request.source.unknown_positions.end());
   answer.set_queue_ms(absl::ToDoubleMilliseconds(request.started - request.accepted));
   answer.set_compute_ms(absl::ToDoubleMilliseconds(absl::Now() - request.started));
+}
+
+// The first hypothesis of each text, at most request.most_texts; all, where that is 0. tokens_of:
+// what is written of a hypothesis.
+template <typename Hypothesis, typename TokensOf>
+std::vector<Hypothesis> DistinctTexts(const Request& request, std::vector<Hypothesis> all,
+                                      TokensOf tokens_of) {
+  if (request.most_texts == 0) {
+    return all;
+  }
+  std::set<std::string> texts;
+  std::vector<Hypothesis> kept;
+  for (Hypothesis& hypothesis : all) {
+    if (static_cast<int>(kept.size()) < request.most_texts &&
+        texts.insert(request.model->target().Decode(tokens_of(hypothesis))).second) {
+      kept.push_back(std::move(hypothesis));
+    }
+  }
+  return kept;
 }
 
 }  // namespace beamwright::engine

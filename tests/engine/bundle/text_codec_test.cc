@@ -58,6 +58,20 @@ TEST(CharactersTest, WithoutUnknownTokenTheCharacterIsNamed) {
   EXPECT_EQ(EncodeError(*codec, "na\xC3"), "text: not UTF-8 at byte 2");
 }
 
+// A special token is in the vocabulary: that it is not would be no help.
+TEST(WhitespaceTest, ASpecialTokenIsCalledSpecial) {
+  v1::TextConfig config = Config(v1::TEXT_FORM_WHITESPACE);
+  config.add_end_tokens("</s>");
+  EXPECT_THAT(EncodeError(*Make(config, "</s>\na\n<unk>\n"), "a </s>"),
+              HasSubstr("word 1, '</s>', is a special token"));
+  config.set_unknown_token("<unk>");
+  const auto codec = Make(config, "</s>\na\n<unk>\n");
+  EXPECT_THAT(std::string(codec->EncodePart("a </s>").status().message()),
+              HasSubstr("token 1 of 'a </s>' is a special token"));
+  EXPECT_THAT(std::string(codec->EncodePart("a b </s>").status().message()),
+              HasSubstr("token 1 of 'a b </s>' is not in the vocabulary"));
+}
+
 TEST(CharactersTest, UnknownPositionsAreThoseOfTheIds) {
   v1::TextConfig config = Config(v1::TEXT_FORM_CHARACTERS);
   config.set_unknown_token("<unk>");

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 AtLimitName = Literal["cut", "force-end"]
 AttentionName = Literal["none", "hard", "soft"]
 DeadlineResultName = Literal["error", "best-so-far"]
+DistinctName = Literal["tokens", "text"]
 FrameOrderName = Literal["frames", "alignments"]
 LengthPenaltyName = Literal["none", "pow", "gnmt"]
 RecombineName = Literal["sum", "max", "none"]
@@ -161,6 +162,10 @@ class DecodeOptions(TypedDict, total=False):
     """Each step is returned with the candidates that it chose and so many of the best others, with
     reasons; 0 is off. 0 to 1024 candidates; default 0.
     """
+    distinct: DistinctName | None
+    """What an n-best list holds once: tokens or text. Of equal texts the best is returned, so that
+    there may be fewer. Default tokens.
+    """
     fusion: Mapping[str, float] | None
     """Adds weight times the log-probability of a scorer of the model. At most 8 of them."""
     lexical_shortlist: bool | None
@@ -246,6 +251,7 @@ DECODE_OPTIONS = {
     "lattice": Rule(kind="bool", type="bool", text='Whether every hypothesis of every step is returned, with its parent. Default false.'),
     "attention": Rule(kind="enum", type="AttentionName", text='What is returned of the attention over the source: none, hard (an alignment) or soft (also all weights). Default none.', choices={'none': 1, 'hard': 2, 'soft': 3}),
     "trace": Rule(kind="int", type="int", text='Each step is returned with the candidates that it chose and so many of the best others, with reasons; 0 is off. 0 to 1024 candidates; default 0.', minimum=0, maximum=1024),
+    "distinct": Rule(kind="enum", type="DistinctName", text='What an n-best list holds once: tokens or text. Of equal texts the best is returned, so that there may be fewer. Default tokens.', choices={'tokens': 1, 'text': 2}),
     "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. At most 8 of them.'),
     "lexical_shortlist": Rule(kind="bool", type="bool", text="Whether only tokens are chosen that the model's lexical table has for the source, or frequent ones. Default false."),
     "blank_penalty": Rule(kind="float", type="float", text="Taken off the blank's logit in every frame: above 0 gives more tokens, below 0 fewer. -100 to 100 nats; default 0.", minimum=-100, maximum=100),
