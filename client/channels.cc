@@ -73,6 +73,11 @@ absl::Status Validate(const ClientOptions& options) {
                   [](char c) { return absl::ascii_isspace(c) || absl::ascii_iscntrl(c); })) {
     return Invalid("address \"", options.address, "\" contains white space; expected host:port");
   }
+  if (absl::StartsWithIgnoreCase(options.address, "http://") ||
+      absl::StartsWithIgnoreCase(options.address, "https://")) {
+    return Invalid("address \"", options.address,
+                   "\" is a URL; expected host:port, with the port of gRPC (8001)");
+  }
   BW_RETURN_IF_ERROR(CheckPort(options.address));
   if (options.connections < 1 || options.connections > kMaxConnections) {
     return Invalid("connections is ", options.connections, "; 1 to ", kMaxConnections,

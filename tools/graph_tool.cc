@@ -1,11 +1,13 @@
 #include "tools/graph_tool.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "ops/base/nearest_name.h"
 #include "ops/base/printable.h"
 #include "tools/bundle/check.h"
 #include "tools/bundle/cost.h"
@@ -48,6 +50,7 @@ void AddLinks(CLI::App* command, std::string& root) {
 
 void DefineShow(CLI::App& app, ops::ShowFlags& flags) {
   CLI::App* show = app.add_subcommand("show", "Print inputs, outputs, nodes and loops of a graph");
+  show->footer("Example: beamwright-graph show --dot decoder.onnx | dot -Tsvg -o decoder.svg");
   show->add_option("FILE", flags.file, kFile)->required();
   AddLinks(show, flags.allow_links);
   CLI::Option* json = show->add_flag("--json", flags.json, "Print JSON");
@@ -57,6 +60,8 @@ void DefineShow(CLI::App& app, ops::ShowFlags& flags) {
 
 void DefineRun(CLI::App& app, ops::RunFlags& flags) {
   CLI::App* run = app.add_subcommand("run", "Run a graph once on inputs from a file");
+  run->footer(
+      "Example: beamwright-graph run decoder.onnx --inputs inputs.npz --outputs outputs.npz");
   run->add_option("FILE", flags.file, kFile)->required();
   AddLinks(run, flags.allow_links);
   run->add_option("--inputs", flags.inputs,
@@ -83,6 +88,7 @@ void DefineCheck(CLI::App& app, CheckFlags& flags) {
       app.add_subcommand("check",
                          "Tell whether graphs and bundles can be loaded, all that is missing at "
                          "once, and what a search pays for stepping a graph");
+  check->footer("Example: beamwright-graph check encoder.onnx decoder.onnx");
   check
       ->add_option("PATH", flags.paths,
                    "Graph file, OpenVINO IR or ONNX, or folder of a model bundle")
@@ -92,6 +98,7 @@ void DefineCheck(CLI::App& app, CheckFlags& flags) {
 
 void DefineBench(CLI::App& app, ops::BenchFlags& flags) {
   CLI::App* bench = app.add_subcommand("bench", "Time runs of a graph on made-up or given inputs");
+  bench->footer("Example: beamwright-graph bench decoder.onnx --batch 1,8,64");
   bench->add_option("FILE", flags.file, kFile)->required();
   AddLinks(bench, flags.allow_links);
   CLI::Option* inputs =
@@ -125,6 +132,7 @@ void DefineCost(CLI::App& app, CostFlags& flags) {
       "cost",
       "Measure what a request of a model holds and takes on one core, for `beamwright "
       "capacity`");
+  cost->footer("Example: beamwright-graph cost models/g2p-en/1 --beam-size 5");
   cost->add_option("MODEL", flags.model,
                    "Folder of a bundle, or of a model, whose newest version is taken")
       ->required();
@@ -147,6 +155,12 @@ void DefineInit(CLI::App& app, Flags& flags) {
   InitOptions& init = flags.init;
   CLI::App* command = app.add_subcommand(
       "init", "Make a model bundle of graph files, guessing what their ports are for");
+  command->footer(
+      "Examples:\n"
+      "  beamwright-graph init encoder.onnx decoder.onnx --out backwards/1 --source-vocab "
+      "source.vocab --target-vocab target.vocab\n"
+      "  beamwright-graph init model.enes.intgemm.alphas.bin --source-vocab vocab.enes.spm "
+      "--target-vocab vocab.enes.spm --shortlist lex.50.50.enes.s2t.bin --out enes");
   command
       ->add_option(
           "GRAPHS", flags.init_graphs,
@@ -229,14 +243,18 @@ void DefineInit(CLI::App& app, Flags& flags) {
 
 void DefineCommands(CLI::App& app, Flags& flags) {
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 bad file or input, 2 bad command line.");
+  app.footer(
+      "'beamwright-graph help COMMAND' explains a command.\n"
+      "Example: beamwright-graph show decoder.onnx\n"
+      "Exit codes: 0 done, 1 bad file or input, 2 bad command line.");
   DefineShow(app, flags.show);
   DefineRun(app, flags.run);
   DefineCheck(app, flags.check);
   DefineBench(app, flags.bench);
   DefineCost(app, flags.cost);
   DefineInit(app, flags);
-  app.add_subcommand("operators", "List the operators that graphs may contain, as Markdown tables");
+  app.add_subcommand("operators", "List the operators that graphs may contain, as Markdown tables")
+      ->footer("Example: beamwright-graph operators | less");
 }
 
 // Positions and pairs that the parser leaves as plain text.
@@ -287,15 +305,34 @@ absl::Status RunCommand(const CLI::App& app, const Flags& flags, std::ostream& o
   return absl::OkStatus();
 }
 
+// "; did you mean init?" for a command that does not exist, "; did you mean --out?" for flags of
+// one that does.
+std::string Suggestion(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->parsed()) {
+      return FlagSuggestions(*command);
+    }
+    names.push_back(command->get_name());
+  }
+  const std::string meant = arguments.empty() ? "" : NearestName(arguments[0], names);
+  return meant.empty() ? "" : absl::StrCat("; did you mean ", meant, "?");
+}
+
 }  // namespace
 
 int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::ostream& errors) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (!arguments.empty() && arguments[0] == "help") {  // "help init" is "init --help"
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
   Flags flags;
   CLI::App app("Looks at graph files, runs them and makes model bundles of them.",
                "beamwright-graph");
   DefineCommands(app, flags);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     if (app.got_subcommand("init")) {
       FinishInit(flags);
     }
@@ -307,7 +344,7 @@ int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::o
     for (const std::string& argument : app.remaining()) {
       errors << "; not understood: '" << Printable(argument) << "'";
     }
-    errors << " (--help tells more)\n";
+    errors << Suggestion(app, arguments) << " (--help tells more)\n";
     return kUsage;
   }
   const absl::Status status = RunCommand(app, flags, output);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "beamwright/v1/source_errors.pb.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
@@ -25,6 +26,7 @@ using google::protobuf::Message;
 
 struct Row {
   std::string rank, score, log_prob, text;
+  std::string alignment;  // on a line of its own, unless it is empty
 };
 
 // Details of errors are of types that nothing else here speaks of, and the linker would leave them
@@ -59,6 +61,23 @@ void DropUnknownDetails(Message& message) {
 
 }  // namespace
 
+std::string AlignedTokens(const std::string& text, absl::Span<const int32_t> tokens,
+                          absl::Span<const int32_t> positions) {
+  const std::vector<std::string> words =
+      absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  const size_t size = std::min(tokens.size(), positions.size());
+  const bool named = words.size() == size || words.size() + 1 == size;
+  std::vector<std::string> pairs;
+  for (size_t i = 0; i < size; ++i) {
+    if (!named) {
+      pairs.push_back(absl::StrCat(tokens[i], "-", positions[i]));
+    } else if (i < words.size()) {  // the end token has no text
+      pairs.push_back(absl::StrCat(Printable(words[i]), "-", positions[i]));
+    }
+  }
+  return absl::StrJoin(pairs, " ");
+}
+
 std::string HypothesisText(const v1::Hypothesis& hypothesis) {
   std::string text = hypothesis.text().empty() && !hypothesis.tokens().empty()
                          ? absl::StrCat("ids ", absl::StrJoin(hypothesis.tokens(), " "))
@@ -74,10 +93,11 @@ std::string HypothesisText(const v1::Hypothesis& hypothesis) {
 }
 
 std::string AnswerTable(const std::string& title, const v1::Decoded& decoded) {
-  std::vector<Row> rows = {{"rank", "score", "log-prob", "text"}};
+  std::vector<Row> rows = {{"rank", "score", "log-prob", "text", ""}};
   for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
     rows.push_back({absl::StrCat(rows.size()), absl::StrFormat("%.4f", hypothesis.score()),
-                    absl::StrFormat("%.4f", hypothesis.log_prob()), HypothesisText(hypothesis)});
+                    absl::StrFormat("%.4f", hypothesis.log_prob()), HypothesisText(hypothesis),
+                    AlignedTokens(hypothesis.text(), hypothesis.tokens(), hypothesis.alignment())});
   }
   size_t rank_width = 0, score_width = 0, log_prob_width = 0;
   for (const Row& row : rows) {
@@ -90,6 +110,10 @@ std::string AnswerTable(const std::string& title, const v1::Decoded& decoded) {
     absl::StrAppendFormat(&table, "  %*s  %*s  %*s  %s\n", static_cast<int>(rank_width), row.rank,
                           static_cast<int>(score_width), row.score,
                           static_cast<int>(log_prob_width), row.log_prob, row.text);
+    const size_t text_column = 2 + rank_width + 2 + score_width + 2 + log_prob_width + 2;
+    if (!row.alignment.empty()) {
+      absl::StrAppend(&table, std::string(text_column, ' '), row.alignment, "\n");
+    }
   }
   if (!decoded.unknown_positions().empty()) {
     absl::StrAppend(&table, "  not in the vocabulary, read as the unknown token: position ",

@@ -14,8 +14,8 @@
 #include "absl/strings/strip.h"
 #include "client/cli/command.h"
 #include "client/cli/help.h"
-#include "client/cli/suggestion.h"
 #include "client/cli/terminal.h"
+#include "ops/base/nearest_name.h"
 
 namespace beamwright::client {
 namespace {
@@ -46,7 +46,9 @@ Program MakeProgram() {
   app->set_version_flag("--version", "beamwright " BEAMWRIGHT_VERSION,
                         "Print the version and exit.");
   app->require_subcommand(1);
-  app->footer("'beamwright help COMMAND' explains a command.");
+  app->footer(
+      "'beamwright help COMMAND' explains a command.\n"
+      "Example: beamwright decode --server localhost:8001 --beam-size 5 --n-best 3 hello");
   std::vector<Command> commands = {
       AddDecodeCommand(*app),    AddRecognizeCommand(*app), AddExplainCommand(*app),
       AddScoreCommand(*app),     AddAlignCommand(*app),     AddModelsCommand(*app),
@@ -57,25 +59,6 @@ Program MakeProgram() {
 
 void Parse(Program& program, const std::vector<std::string>& arguments) {
   program.app->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-}
-
-// "; did you mean --beam-size?" for each flag that the command does not have.
-std::string FlagSuggestions(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
-  }
-  std::vector<std::string> meant;
-  for (const std::string& each : command.remaining()) {
-    absl::string_view given = each;
-    if (absl::ConsumePrefix(&given, "--")) {
-      const std::string name = NearestName(given.substr(0, given.find('=')), names);
-      if (!name.empty()) {
-        meant.push_back(absl::StrCat("--", name));
-      }
-    }
-  }
-  return meant.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(meant, ", "), "?");
 }
 
 bool IsOfUnknownFlags(const CLI::ParseError& error) {

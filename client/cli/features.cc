@@ -112,6 +112,7 @@ void AddFeatureFlags(CLI::App& app, FeatureFlags& flags) {
                  "Sources are tensors of features, without the axis of rows: a .npy file is one "
                  "source, each array of a .npz file is, any other file is raw f32.")
       ->type_name("FILE...")
+      ->check(CLI::ExistingFile)
       ->group("Input");
   app.add_option("--features-shape", flags.raw_shape,
                  "Shape of raw f32 in --features, such as -1,80; -1 follows from the file's size.")

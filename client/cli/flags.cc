@@ -1,5 +1,6 @@
 #include "client/cli/flags.h"
 
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -56,15 +57,6 @@ CLI::Option* AddFlag(CLI::App& app, const FlagText& flag, const std::string& not
       ->group(flag.group);
 }
 
-bool ParseDuration(const std::string& text, absl::Duration& value) {
-  double seconds = 0;
-  if (absl::SimpleAtod(text, &seconds)) {
-    value = absl::Seconds(seconds);
-    return true;
-  }
-  return absl::ParseDuration(text, &value);
-}
-
 }  // namespace
 
 void AddMessageFlags(CLI::App& app, const std::string& group, google::protobuf::Message& message) {
@@ -111,15 +103,23 @@ CLI::Option* AddDurationFlag(CLI::App& app, const FlagText& flag, absl::Duration
                              absl::Duration maximum, absl::Duration& value) {
   const std::string allowed =
       absl::StrCat(absl::FormatDuration(minimum), " to ", absl::FormatDuration(maximum));
-  return AddFlag(app, flag, absl::StrCat(allowed, "; default ", absl::FormatDuration(value)),
-                 [=, &value, name = flag.name](const CLI::results_t& values) {
-                   if (!ParseDuration(values[0], value) || !(value >= minimum) || value > maximum) {
-                     throw CLI::ValidationError(
-                         name, absl::StrCat("\"", values[0], "\" is not a duration from ", allowed,
-                                            ", such as 500ms, 10s or 2m"));
-                   }
-                   return true;
-                 })
+  return AddFlag(
+             app, flag, absl::StrCat(allowed, "; default ", absl::FormatDuration(value)),
+             [=, &value, name = flag.name](const CLI::results_t& values) {
+               double number = 0;
+               if (absl::SimpleAtod(values[0], &number) && std::isfinite(number) && number != 0) {
+                 throw CLI::ValidationError(
+                     name, absl::StrCat("\"", values[0], "\" has no unit; write ", values[0], "s, ",
+                                        values[0], "ms or ", values[0], "m"));
+               }
+               if (!absl::ParseDuration(values[0], &value) || !(value >= minimum) ||
+                   value > maximum) {
+                 throw CLI::ValidationError(
+                     name, absl::StrCat("\"", values[0], "\" is not a duration from ", allowed,
+                                        ", such as 500ms, 10s or 2m"));
+               }
+               return true;
+             })
       ->type_name("DURATION");
 }
 

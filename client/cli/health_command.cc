@@ -53,7 +53,11 @@ Command AddHealthCommand(CLI::App& parent) {
       ->group("Input");
   AddConnectionFlags(*app, flags->connection);
   app->add_flag("--json", flags->json, "Print JSON.")->group("Output");
-  app->footer("Exit code: 0 serving, 1 not serving or no answer, 2 wrong command line.");
+  app->footer(
+      "Examples:\n"
+      "  beamwright health && echo ready\n"
+      "  beamwright health --server decoder.example:8001 beamwright.v1.DecodeService\n"
+      "Exit code: 0 serving, 1 not serving or no answer, 2 wrong command line.");
   return {app, [app, flags] { return Health(*app, *flags); }};
 }
 

@@ -138,18 +138,19 @@ void AddWarmUpFlag(CLI::App& app, LoadFlags& flags) {
   app.add_option(
          "--warmup",
          [&flags](const CLI::results_t& values) {
-           double seconds = 0;
-           absl::Duration parsed = absl::InfiniteDuration();
+           double number = 0;
+           absl::Duration parsed;
            flags.warm_until_steady = values[0] == "steady";
            if (flags.warm_until_steady) {
              return true;
            }
-           if (absl::SimpleAtod(values[0], &seconds)) {
-             parsed = absl::Seconds(seconds);
-           } else if (!absl::ParseDuration(values[0], &parsed)) {
-             parsed = absl::InfiniteDuration();
+           if (absl::SimpleAtod(values[0], &number) && std::isfinite(number) && number != 0) {
+             throw CLI::ValidationError(
+                 "--warmup",
+                 absl::StrCat("\"", values[0], "\" has no unit; write ", values[0], "s"));
            }
-           if (!(parsed >= absl::ZeroDuration()) || parsed > absl::Hours(1)) {
+           if (!absl::ParseDuration(values[0], &parsed) || !(parsed >= absl::ZeroDuration()) ||
+               parsed > absl::Hours(1)) {
              throw CLI::ValidationError(
                  "--warmup", absl::StrCat("\"", values[0],
                                           "\" is neither a duration from 0 to 1h nor 'steady'"));

@@ -191,6 +191,10 @@ Command AddModelsCommand(CLI::App& parent) {
   AddVersionFlag(*app, flags->version);
   AddConnectionFlags(*app, flags->connection);
   app->add_flag("--json", flags->json, "Print JSON.")->group("Output");
+  app->footer(
+      "Examples:\n"
+      "  beamwright models\n"
+      "  beamwright models g2p-en --json");
   return {app, [app, flags] { return Models(*app, *flags); }};
 }
 

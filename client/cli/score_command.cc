@@ -50,20 +50,10 @@ std::string ScoreTable(const v1::ScoreSource& source, const v1::Scored& scored) 
   return table;
 }
 
-// "R-0 IY0-1": each token with its source position, as alignment tools write pairs.
 std::string AlignmentLine(const v1::AlignPair& pair, const v1::Alignment& alignment) {
-  std::vector<std::string> words =
-      absl::StrSplit(pair.target().text(), absl::ByAnyChar(" \t"), absl::SkipEmpty());
-  const bool named =
-      pair.target().has_text() && static_cast<int>(words.size()) == alignment.positions_size();
-  std::string line = absl::StrCat(Bold(SourceText(pair.source())), "\n ");
-  for (int i = 0; i < alignment.positions_size(); ++i) {
-    absl::StrAppend(
-        &line, " ",
-        named ? Printable(words[static_cast<size_t>(i)]) : absl::StrCat(alignment.tokens(i)), "-",
-        alignment.positions(i));
-  }
-  return line + "\n";
+  return absl::StrCat(
+      Bold(SourceText(pair.source())), "\n  ",
+      AlignedTokens(pair.target().text(), alignment.tokens(), alignment.positions()), "\n");
 }
 
 // A call that failed for its sources is reported source by source, and others go on.

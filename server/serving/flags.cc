@@ -11,10 +11,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/model/precision.h"
 #include "engine/search/options.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
+#include "ops/base/nearest_name.h"
 #include "server/serving/host_port.h"
 #include "server/serving/settings.h"
 
@@ -163,6 +165,10 @@ void AddListeners(CLI::App& app, Flags& flags) {
   AddAddress(app, "--admin-address",
              "Where operators load models and look at the scheduler; 'none' turns it off",
              flags.admin_address, {true, false});
+  AddInt(app, "--port-base",
+         "Port of HTTP, where --http-address does not say it; gRPC, metrics and operators have the "
+         "three after it",
+         1, 65532, flags.port_base);
   AddInt(app, "--grpc-max-receive-bytes", "Largest gRPC request", 1, kMaxMessageBytes,
          flags.grpc_max_receive_bytes);
   AddInt(app, "--grpc-max-concurrent-streams", "Most calls of a gRPC connection at once", 1,
@@ -399,13 +405,46 @@ void AddAll(CLI::App& app, Flags& flags) {
   app.footer(
       "Each flag may also be an environment variable (--max-rows: BEAMWRIGHT_MAX_ROWS) or a line\n"
       "of the file that --config names (max-rows = 512). The command line goes first, then the\n"
-      "environment, then the file.");
+      "environment, then the file.\n"
+      "Examples:\n"
+      "  beamwright-server --model-path models/g2p-en\n"
+      "  beamwright-server --model-repository models --port-base 9000 --http-address 0.0.0.0:80");
 }
 
 int Wrong(const std::string& what) {
   std::fprintf(stderr, "beamwright-server: %s\nbeamwright-server --help lists all flags.\n",
                what.c_str());
   return 2;
+}
+
+// What is wrong with arguments that are no flags of `app`.
+std::string OfUnknownArguments(const CLI::App& app) {
+  std::vector<std::string> unknown = app.remaining();
+  const auto is_flag = [](const std::string& argument) { return absl::StartsWith(argument, "-"); };
+  const auto values = std::stable_partition(unknown.begin(), unknown.end(), is_flag);
+  return values == unknown.begin()
+             ? absl::StrCat("'", unknown[0], "' is no flag")
+             : absl::StrCat("there is no flag ", absl::StrJoin(unknown.begin(), values, ", "),
+                            FlagSuggestions(app));
+}
+
+// Moves the listeners that no setting places to --port-base and the ports after it. Their options
+// show the addresses as defaults.
+void UsePortBase(CLI::App& app, Flags& flags) {
+  const std::pair<const char*, std::string&> in_order[] = {
+      {"--http-address", flags.http_address},
+      {"--grpc-address", flags.grpc_address},
+      {"--metrics-address", flags.metrics_address},
+      {"--admin-address", flags.admin_address}};
+  int port = flags.port_base;
+  for (const auto& [flag, address] : in_order) {
+    CLI::Option* const option = app.get_option(flag);
+    if (option->count() == 0) {
+      address = WithPort(address, port);
+      option->default_str(address);
+    }
+    ++port;
+  }
 }
 
 std::string CheckStreams(const engine::EngineOptions& options) {
@@ -452,10 +491,14 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
   } catch (const CLI::Success& success) {
     parsed.exit_code = app.exit(success);  // --help
     return parsed;
+  } catch (const CLI::ExtrasError&) {
+    parsed.exit_code = Wrong(OfUnknownArguments(app));
+    return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.exit_code = Wrong(error.what());
     return parsed;
   }
+  UsePortBase(app, parsed.flags);
   if (parsed.flags.json) {
     parsed.exit_code = Wrong("--json: goes with --version alone");
     return parsed;

@@ -27,6 +27,9 @@ struct Flags {
   std::string metrics_address = "127.0.0.1:8002";
   // For operators; "none" turns it off.
   std::string admin_address = "127.0.0.1:8003";
+  // The port of HTTP; gRPC, metrics and operators have the three after it. ParseFlags has put them
+  // into the addresses above that no setting names.
+  int port_base = 8000;
   int grpc_max_metadata_bytes = 16 << 10;
   // Whether gRPC describes its services. Not set: unless there is a token file.
   std::optional<bool> reflection;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "ops/base/nearest_name.h"
 
 namespace beamwright::serving {
 namespace {
@@ -67,6 +68,14 @@ std::string Quoted(const std::string& text) {
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
 }
 
+std::vector<std::string> NamesOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    names.push_back(option->get_single_name());
+  }
+  return names;
+}
+
 }  // namespace
 
 Settings::Settings(CLI::App& app) : app_(app) {
@@ -104,7 +113,10 @@ void Settings::ReadFile(const std::string& path, Values& values) const {
     }
     if (item.name == kConfig || CommandLineOnly().count(item.name) > 0 ||
         app_.get_option_no_throw("--" + item.name) == nullptr) {
-      throw CLI::ConfigError(absl::StrCat(source, ": there is no setting '", item.fullname(), "'"));
+      const std::string meant = NearestName(item.name, NamesOf(app_));
+      throw CLI::ConfigError(absl::StrCat(source, ": there is no setting '", item.fullname(), "'",
+                                          meant.empty() ? "" : "; did you mean ", meant,
+                                          meant.empty() ? "" : "?"));
     }
     if (values.count(item.name) > 0) {
       throw CLI::ConfigError(absl::StrCat(source, ": '", item.name, "' is set twice"));

@@ -47,9 +47,17 @@ TEST(DecodeCommandTest, PrintsAnAlignedTable) {
         first->set_text("HH AH0");
         first->set_score(-0.5);
         first->set_log_prob(-1.25);
+        first->mutable_tokens()->Add(5);
+        first->mutable_tokens()->Add(6);
+        first->mutable_tokens()->Add(1);
+        first->mutable_alignment()->Add(0);
+        first->mutable_alignment()->Add(3);
+        first->mutable_alignment()->Add(4);
         v1::Hypothesis* second = decoded->add_hypotheses();
         second->add_tokens(4);
         second->add_tokens(17);
+        second->mutable_alignment()->Add(2);
+        second->mutable_alignment()->Add(0);
         second->set_score(-10.12345);
         second->set_log_prob(-123.5);
         second->set_finish_reason(v1::FINISH_REASON_LENGTH);
@@ -66,7 +74,9 @@ TEST(DecodeCommandTest, PrintsAnAlignedTable) {
             "hello\n"
             "  rank     score   log-prob  text\n"
             "     1   -0.5000    -1.2500  HH AH0\n"
+            "                             HH-0 AH0-3\n"
             "     2  -10.1235  -123.5000  ids 4 17 [cut at the maximum length]\n"
+            "                             4-2 17-0\n"
             "     3    0.0000     0.0000  \\x1b[31mred\n"
             "  not in the vocabulary, read as the unknown token: position 2, 5\n");
 }
@@ -450,6 +460,10 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
        "there is a --target-prefix as well"},
       {{"decode", "--ids", "-- -3"}, "not a token id"},
       {{"decode", "x\xff"}, "not UTF-8 at byte 1"},
+      {{"decode", "--timeout", "30", "x"}, "\"30\" has no unit; write 30s"},
+      {{"load-test", "--warmup", "3", "x"}, "\"3\" has no unit; write 3s"},
+      {{"decode", "--features", "/no/such.npy"}, "/no/such.npy"},
+      {{"decode", "--server", "http://h:8000", "x"}, "is a URL; expected host:port"},
       {{"decode", "--timeout", "soon", "x"}, "--timeout: \"soon\" is not a duration"},
       {{"decode", "--batch", "0", "x"}, "--batch: \"0\" is not a whole number from 1 to 4096"},
       {{"decode", "--server", "a b", "x"}, "white space"},
@@ -468,7 +482,7 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"score", "x", "y\xff"}, "the arguments: not UTF-8 at byte 1"},
       {{"align", "x"}, "no target behind it"},
       {{"recognize"}, "FILE or --features is missing; - reads standard input"},
-      {{"recognize", "x.wav", "--features", "y.npy"}, "FILE and --features exclude each other"},
+      {{"recognize", "x.wav", "--features", "/dev/null"}, "FILE and --features exclude each other"},
       {{"recognize", "x.wav", "--json", "--srt"}, "--json and --srt exclude each other"},
       {{"recognize", "x.wav", "--samples", "pcm24"}, "--samples"},
       {{"recognize", "x.wav", "--sample-rate", "7"}, "--sample-rate"},

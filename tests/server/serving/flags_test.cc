@@ -322,6 +322,28 @@ TEST(FlagsTest, TimesWithAndWithoutUnit) {
   }
 }
 
+TEST(FlagsTest, ThePortBasePlacesListenersThatNoSettingPlaces) {
+  const Flags flags =
+      Parse({"--model-path", "m", "--port-base", "9000", "--metrics-address", "m:1"}).flags;
+  EXPECT_EQ(flags.http_address, "127.0.0.1:9000");
+  EXPECT_EQ(flags.grpc_address, "127.0.0.1:9001");
+  EXPECT_EQ(flags.metrics_address, "m:1");
+  EXPECT_EQ(flags.admin_address, "127.0.0.1:9003");
+  EXPECT_EQ(flags.websocket_address, "none");
+  for (const char* bad : {"0", "65533", "x"}) {
+    EXPECT_EQ(Parse({"--model-path", "m", "--port-base", bad}).exit_code, 2) << bad;
+  }
+}
+
+TEST_F(SettingsFileTest, AFlagThatDoesNotExistIsNamedWithTheOneThatWasMeant) {
+  EXPECT_THAT(Refusal({"--grpc-adress", "x:1", "--model-path", "m"}),
+              HasSubstr("there is no flag --grpc-adress; did you mean --grpc-address?"));
+  EXPECT_THAT(Refusal({"--model-path", "m", "stray"}), HasSubstr("'stray' is no flag"));
+  const std::string file = Write("max-row = 3\n");
+  EXPECT_THAT(Refusal({"--config", file.c_str()}),
+              HasSubstr("there is no setting 'max-row'; did you mean max-rows?"));
+}
+
 TEST(FlagsTest, HelpAndVersionEndWell) {
   EXPECT_EQ(Parse({"--help"}).exit_code, 0);
   EXPECT_EQ(Parse({"--version"}).exit_code, 0);

@@ -39,6 +39,13 @@ void ExpectFailure(const Outcome& outcome, int exit_code, const std::string& pie
   EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1) << outcome.errors;
 }
 
+TEST(GraphTool, HelpIsACommandAndNamesAreSuggested) {
+  EXPECT_EQ(Tool({"help", "init"}).output, Tool({"init", "--help"}).output);
+  EXPECT_THAT(Tool({"help", "init"}).output, HasSubstr("beamwright-graph init encoder.onnx"));
+  ExpectFailure(Tool({"operator"}), 2, "did you mean operators?");
+  ExpectFailure(Tool({"bench", "x.onnx", "--lenght", "4"}), 2, "did you mean --length?");
+}
+
 // sum = a + b with a of two elements a row; the second output is a itself.
 std::string SumModel(const std::string& operation = "Add") {
   const std::string port = "<dim>-1</dim><dim>2</dim></port>";

@@ -1,11 +1,14 @@
-#include "client/cli/suggestion.h"
+#include "ops/base/nearest_name.h"
 
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "ops/base/edit_distance.h"
 
-namespace beamwright::client {
+namespace beamwright {
 namespace {
 
 constexpr size_t kLongestName = 100;  // longer ones are not names
@@ -31,4 +34,19 @@ std::string NearestName(absl::string_view given, absl::Span<const std::string> n
   return nearest;
 }
 
-}  // namespace beamwright::client
+std::string FlagSuggestions(absl::Span<const std::string> given,
+                            absl::Span<const std::string> flags) {
+  std::vector<std::string> meant;
+  for (const std::string& argument : given) {
+    absl::string_view flag = argument;
+    if (absl::ConsumePrefix(&flag, "--")) {
+      const std::string name = NearestName(flag.substr(0, flag.find('=')), flags);
+      if (!name.empty()) {
+        meant.push_back(absl::StrCat("--", name));
+      }
+    }
+  }
+  return meant.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(meant, ", "), "?");
+}
+
+}  // namespace beamwright

@@ -1,11 +1,11 @@
-#include "client/cli/suggestion.h"
+#include "ops/base/nearest_name.h"
 
 #include "gtest/gtest.h"
 
-namespace beamwright::client {
+namespace beamwright {
 namespace {
 
-TEST(SuggestionTest, TheNearestNameIfOneIsNear) {
+TEST(NearestNameTest, TheNearestNameIfOneIsNear) {
   const std::vector<std::string> names = {"beam-size", "beam-threshold", "n-best",
                                           "length-penalty"};
   EXPECT_EQ(NearestName("beamsize", names), "beam-size");
@@ -20,4 +20,4 @@ TEST(SuggestionTest, TheNearestNameIfOneIsNear) {
 }
 
 }  // namespace
-}  // namespace beamwright::client
+}  // namespace beamwright
