@@ -143,7 +143,7 @@ absl::StatusOr<LoadOptions> ReadOptions(const beamwright_options* given) {
   options.num_threads = given->num_threads;
   options.max_rows = given->max_rows == 0 ? options.max_rows : given->max_rows;
   if (given->golden_requests != 0) {
-    options.golden_requests = given->golden_requests < 0 ? 0 : given->golden_requests;
+    options.golden_requests = given->golden_requests;
   }
   if (given->precision != nullptr) {
     const absl::StatusOr<v1::Precision> precision = engine::ParsePrecision(given->precision);

@@ -19,7 +19,7 @@ struct LoadOptions {
   int num_threads = 0;  // 0: as many as CPU affinity and cgroup allow
   int max_rows = 1024;
   std::optional<v1::Precision> precision;  // instead of what the bundle says
-  int golden_requests = 100;
+  int golden_requests = 100;               // below 1: none
 };
 
 // Thread-safe.

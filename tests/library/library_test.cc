@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -181,6 +183,13 @@ TEST_F(LibraryTest, RefusesWhatIsWrongWithACall) {
   const Outcome unknown = Call(beamwright_decode, model_, request.SerializeAsString());
   EXPECT_EQ(unknown.code, BEAMWRIGHT_NOT_FOUND);
   EXPECT_THAT(unknown.message, HasSubstr("loaded: 'g2p-en'"));
+  request.clear_model();
+  request.set_version("1");
+  EXPECT_EQ(Call(beamwright_decode, model_, request.SerializeAsString()).code, BEAMWRIGHT_OK);
+  request.set_version("2");
+  const Outcome version = Call(beamwright_decode, model_, request.SerializeAsString());
+  EXPECT_EQ(version.code, BEAMWRIGHT_NOT_FOUND);
+  EXPECT_THAT(version.message, HasSubstr("version '2' is not found"));
 }
 
 TEST_F(LibraryTest, ATimeoutEndsACall) {
@@ -188,6 +197,36 @@ TEST_F(LibraryTest, ATimeoutEndsACall) {
   request.mutable_options()->set_beam_size(20);
   const Outcome outcome = Call(beamwright_decode, model_, request.SerializeAsString(), 1);
   EXPECT_EQ(outcome.code, BEAMWRIGHT_DEADLINE_EXCEEDED) << outcome.message;
+}
+
+// A server would refuse the call at once because calls before it took longer; here no other server
+// could do it in time, so it is tried.
+TEST_F(LibraryTest, ACallThatMayBeLateIsTried) {
+  auto request = Words(std::vector<std::string>(8, "antidisestablishmentarianism"));
+  request.mutable_options()->set_beam_size(20);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(Call(beamwright_decode, model_, request.SerializeAsString()).code, BEAMWRIGHT_OK);
+  }
+  const Outcome outcome = Call(beamwright_decode, model_, request.SerializeAsString(), 1);
+  EXPECT_EQ(outcome.code, BEAMWRIGHT_DEADLINE_EXCEEDED) << outcome.message;
+  EXPECT_NE(ReasonOf(outcome.Error()), beamwright::status::reason::kWouldMissDeadline);
+}
+
+// A bundle whose expected answers are wrong is loaded where they are not to be tried.
+TEST_F(LibraryTest, ExpectedAnswersAreTriedUnlessToldOtherwise) {
+  const std::string folder = testing::TempDir() + "/golden-bundle";
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy(std::string(kModel) + "/1", folder);
+  std::filesystem::remove(folder + "/MANIFEST.sha256");
+  std::ofstream(folder + "/golden.jsonl") << "not JSON\n";
+  beamwright_options options = Quick();
+  beamwright_model* model = nullptr;
+  EXPECT_EQ(Load(folder.c_str(), &options, &model).message, "");
+  beamwright_free(model);
+  options.golden_requests = 0;
+  EXPECT_THAT(Load(folder.c_str(), &options, &model).message, HasSubstr("golden.jsonl"));
+  EXPECT_EQ(model, nullptr);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(LibraryTest, RefusesWhatIsWrongWithALoad) {

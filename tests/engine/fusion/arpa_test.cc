@@ -50,6 +50,18 @@ std::string With(const char* from, const char* to) {
   return absl::StrReplaceAll(kFile, {{from, to}});
 }
 
+// As KenLM writes it, and as SRILM does.
+TEST(ArpaTest, TheUnknownWordIsOfTokensWithoutUnigram) {
+  for (const char* const unknown : {"<unk>", "<UNK>"}) {
+    SCOPED_TRACE(unknown);
+    const auto model = Read(With("eleven", unknown));
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->num_ngrams(), 7);
+    const NgramModel::State behind_b = (*model)->Next((*model)->Start(), 2);
+    EXPECT_NEAR((*model)->LogProb(behind_b, 3), -0.75 * std::log(10.0), 1e-6);
+  }
+}
+
 TEST(ArpaTest, ProbabilitiesAreThoseOfTheFile) {
   const auto model = Read(kFile);
   ASSERT_TRUE(model.ok()) << model.status();

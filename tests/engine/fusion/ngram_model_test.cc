@@ -91,6 +91,30 @@ std::vector<Ngram> Ngrams(const Table& table, std::mt19937& random) {
   return ngrams;
 }
 
+// Histories that agree in their last order - 1 words are one state: none stands for more words.
+TEST(NgramModelTest, AStateIsOfTheLastWordsThatCount) {
+  std::mt19937 random(141);
+  for (int order = 1; order <= 4; ++order) {
+    const Table table = RandomTable(random, order, /*has_begin=*/true, /*has_unknown=*/true);
+    const auto model = NgramModel::Create(Vocabulary(), Ngrams(table, random));
+    ASSERT_TRUE(model.ok()) << model.status();
+    std::map<Words, NgramModel::State> states;
+    for (int walk = 0; walk < 2000; ++walk) {
+      NgramModel::State state = (*model)->Start();
+      Words recent = {Vocabulary().begin_word()};
+      for (int length = 0; length < 6; ++length) {
+        while (recent.size() >= static_cast<size_t>(order)) {
+          recent.erase(recent.begin());
+        }
+        EXPECT_EQ(states.try_emplace(recent, state).first->second, state) << order;
+        const auto token = static_cast<int32_t>(random() % kTokens);
+        state = (*model)->Next(state, token);
+        recent.push_back(WordOf(table, token));
+      }
+    }
+  }
+}
+
 TEST(NgramModelTest, EveryHistoryHasTheDefinitionsProbabilities) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 60; ++trial) {

@@ -126,6 +126,55 @@ TEST(FbankTest, FramesAreThereAsSoonAsTheirSamplesAre) {
   EXPECT_EQ(stream.num_frames(), 100);
 }
 
+// Kaldi centres a frame at its shift's middle and rounds half of an odd length down: 275 samples
+// at 11,025 Hz begin 137 before the centre.
+TEST(FbankTest, FramesBeginWhereKaldiHasThem) {
+  FbankOptions options;
+  options.sample_rate = 11025;
+  const auto mirrored = Made(options);
+  EXPECT_EQ(mirrored->frame_length(), 275);
+  EXPECT_EQ(mirrored->frame_shift(), 110);
+  EXPECT_EQ(mirrored->FirstSample(0), 55 - 137);
+  EXPECT_EQ(mirrored->FirstSample(3), 330 + 55 - 137);
+  options.snip_edges = true;
+  EXPECT_EQ(Made(options)->FirstSample(3), 330);
+}
+
+// By counting: a frame is one of the source's if its centre lies within it, or with snip_edges all
+// of it. Samples come one at a time: a frame is there with its last one.
+TEST(FbankTest, AFrameIsThereWithItsLastSample) {
+  for (const int rate : {16000, 11025}) {
+    for (const bool snip_edges : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(rate, " Hz, snip ", snip_edges));
+      FbankOptions options;
+      options.sample_rate = rate;
+      options.num_bins = 10;
+      options.snip_edges = snip_edges;
+      const int shift = rate / 100;
+      const int length = rate / 40;
+      const auto last_of = [&](int frame) {  // samples until its end
+        return frame * shift + length + (snip_edges ? 0 : shift / 2 - length / 2);
+      };
+      const auto fbank = Made(options);
+      FbankStream stream(fbank);
+      std::vector<float> features;
+      int complete = 0;
+      int within = 0;
+      for (int count = 1; count <= 3400; ++count) {
+        stream.Add({0.5F}, features);
+        complete += last_of(complete) == count ? 1 : 0;
+        ASSERT_EQ(stream.num_frames(), complete) << count;
+        within += (snip_edges ? last_of(within) : within * shift + shift / 2) == count ? 1 : 0;
+        ASSERT_EQ(fbank->NumFrames(count), within) << count;
+      }
+      EXPECT_GT(complete, 17);
+      stream.Finish(features);
+      EXPECT_EQ(stream.num_frames(), within);
+      EXPECT_EQ(features.size(), static_cast<size_t>(10 * within));
+    }
+  }
+}
+
 TEST(FbankTest, RefusesOptionsThatMakeNoSense) {
   const auto message = [](int rate, int bins, float low, float high) {
     FbankOptions options{rate, bins, low, high};

@@ -121,6 +121,30 @@ TEST_F(ListenerTest, WhatWasSaidBeforeAPauseIsToldWhileTheSourceGoesOn) {
   }
 }
 
+// A reason to close has 123 bytes at most, and ends with a whole character (RFC 6455, 5.5.1).
+TEST_F(ListenerTest, AReasonThatIsTooLongEndsWithAWholeCharacter) {
+  Start();
+  for (const std::string begin : {"", "a"}) {  // one of them has a character over the limit
+    RawClient client(listener_->port());
+    std::string name = begin;
+    for (int i = 0; i < 50; ++i) {
+      name += "%C3%A9";  // U+00E9
+    }
+    client.Open("/?options={\"fusion\":[{\"name\":\"" + name + "\"}]}");
+    client.SendMessage(kBinary, Sound({1}));
+    std::pair<int, std::string> frame = client.ReadFrame();
+    while (frame.first == kText) {
+      frame = client.ReadFrame();
+    }
+    ASSERT_EQ(frame.first, kClose);
+    const std::string reason = frame.second.substr(2);
+    EXPECT_THAT(reason, HasSubstr("options.fusion[0].name"));
+    EXPECT_LE(reason.size(), 123U);
+    EXPECT_GE(reason.size(), 122U);
+    EXPECT_EQ(reason.substr(reason.size() - 2), "\u00e9") << reason;
+  }
+}
+
 TEST_F(ListenerTest, WhoNeverAsksIsLetGo) {
   options_.transfer_timeout = absl::Milliseconds(50);
   Start();

@@ -59,6 +59,28 @@ TEST_F(StreamQueryTest, EverythingCanBeAskedFor) {
   EXPECT_FALSE(Read("/?endpoint=none").config.has_endpoint());
 }
 
+TEST_F(StreamQueryTest, SegmentsEndByTheUsualRulesUnlessAskedOtherwise) {
+  sound::WriteTonesChunksBundle(temp_.path(), "chunks");
+  serving::ModelPaths paths;
+  paths.repositories = {temp_.path()};
+  models_ = *serving::ModelRegistry::Load(paths);
+  EXPECT_TRUE(Read("/?model=chunks").config.has_endpoint());
+  EXPECT_FALSE(Read("/?model=chunks&endpoint=none").config.has_endpoint());
+  EXPECT_EQ(Read("/?model=chunks&endpoint={\"pause_ms\":500}").config.endpoint().pause_ms(), 500);
+}
+
+TEST_F(StreamQueryTest, OneOfSeveralModelsWithSoundMustBeNamed) {
+  sound::WriteTonesChunksBundle(temp_.path(), "chunks");
+  serving::ModelPaths paths;
+  paths.repositories = {temp_.path()};
+  models_ = *serving::ModelRegistry::Load(paths);
+  EXPECT_THAT(Error("/"), HasSubstr("model: is not set, and there are 2 models"));
+  EXPECT_EQ(Read("/?model=chunks").config.model(), "chunks");
+  const auto by_default = ReadStreamQuery("/", "tones", *models_);
+  ASSERT_TRUE(by_default.ok()) << by_default.status();
+  EXPECT_EQ(by_default->config.model(), "tones");
+}
+
 TEST_F(StreamQueryTest, AllThatIsWrongIsSaid) {
   const std::string error = Error(
       "/?modle=x&samples=mp3&sample_rate=fast&provisional=1&timeout_ms=0"
