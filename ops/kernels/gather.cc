@@ -163,6 +163,49 @@ class TableKernel final : public Kernel {
   const std::shared_ptr<const EmbeddingTable> table_;
 };
 
+// Whether a constant is a table of 8-bit integers that is worth sharing.
+bool IsByteTable(const Tensor& table) {
+  constexpr int64_t kLeastBytes = int64_t{1} << 20;
+  return (table.dtype() == DType::kI8 || table.dtype() == DType::kU8) && table.rank() == 2 &&
+         table.num_bytes() >= kLeastBytes;
+}
+
+// Rows of a table of 8-bit integers that is known at load, as a model in 8 bits has its embeddings:
+// the table is held once, however many graphs read it.
+class ByteTableKernel final : public Kernel {
+ public:
+  explicit ByteTableKernel(const Tensor& table)
+      : info_{table.dtype(), PartialShape(table.shape())},
+        table_(ShareBytes({reinterpret_cast<const int8_t*>(table.bytes()), table.dim(0),
+                           table.dim(1), table.dim(1)},
+                          table.lifetime())) {}
+
+  bool NeedsInput(size_t index) const override { return index != 0; }
+
+  absl::Status Run(const ExecutionContext&, absl::Span<const Tensor* const> inputs,
+                   absl::Span<Tensor> outputs) const override {
+    RuntimeResults results(outputs.size());
+    RuntimeInfos infos = DescribeInputs(inputs);
+    infos[0] = info_;
+    BW_RETURN_IF_ERROR(GatherOp::Shapes(0, infos, absl::MakeSpan(results)));
+    BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+    const Tensor& indices = *inputs[1];
+    const int64_t rows = table_->dim(0);
+    const int64_t width = table_->dim(1);
+    BW_RETURN_IF_ERROR(CheckIndices(indices, "indices", -rows, rows));
+    std::byte* out = outputs[0].mutable_bytes();
+    for (int64_t i = 0; i < indices.num_elements(); ++i, out += width) {
+      std::memcpy(out, table_->bytes() + IndexAt(indices, i, rows) * width,
+                  static_cast<size_t>(width));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const InputInfo info_;  // type and shape
+  const std::shared_ptr<const Tensor> table_;
+};
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWithTable(const KernelRequest& request) {
   BW_ASSIGN_OR_RETURN(const int64_t batch_dims, GatherOp::Parse(request.node));
   const Tensor* const table = request.inputs[0].value;
@@ -170,6 +213,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeWithTable(const KernelRequest& reque
   const bool by_rows = batch_dims == 0 && (axis == 0 || axis == -2);
   if (table != nullptr && by_rows && EmbeddingTable::Fits(*table)) {
     return std::make_unique<TableKernel>(*table);
+  }
+  if (table != nullptr && by_rows && IsByteTable(*table)) {
+    return std::make_unique<ByteTableKernel>(*table);
   }
   return std::make_unique<CodeKernel<GatherOp>>(batch_dims);
 }

@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -29,7 +30,17 @@ std::unique_ptr<const EmbeddingTable> Make(ConstMatrix<float> weight, const Form
   return std::make_unique<EmbeddingTable>(weight);
 }
 
-std::string KeyOf(ConstMatrix<float> weight, const Form& form) {
+std::unique_ptr<const Tensor> Make(ConstMatrix<int8_t> weight, const Form&, const Tensor*) {
+  auto table = std::make_unique<Tensor>(DType::kI8, Shape{weight.rows, weight.columns});
+  for (int64_t row = 0; row < weight.rows; ++row) {
+    std::copy_n(weight.row(row), weight.columns,
+                table->mutable_data<int8_t>() + row * weight.columns);
+  }
+  return table;
+}
+
+template <typename Element>
+std::string KeyOf(ConstMatrix<Element> weight, const Form& form) {
   const std::array<int64_t, 4> header = {weight.rows, weight.columns, form.transposed ? 1 : 0,
                                          static_cast<int64_t>(form.precision)};
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
@@ -40,7 +51,7 @@ std::string KeyOf(ConstMatrix<float> weight, const Form& form) {
   };
   add(header.data(), sizeof(header));
   for (int64_t row = 0; row < weight.rows; ++row) {
-    add(weight.row(row), static_cast<size_t>(weight.columns) * sizeof(float));
+    add(weight.row(row), static_cast<size_t>(weight.columns) * sizeof(Element));
   }
   std::string digest(EVP_MAX_MD_SIZE, '\0');
   unsigned int size = 0;
@@ -50,11 +61,13 @@ std::string KeyOf(ConstMatrix<float> weight, const Form& form) {
   return digest;
 }
 
-// Packed: PackedMatMul or EmbeddingTable.
-template <typename Packed>
+// Packed: PackedMatMul, EmbeddingTable or Tensor, made of elements of this type.
+template <typename Packed, typename Element>
 class Cache {
  public:
-  std::shared_ptr<const Packed> Get(ConstMatrix<float> weight, const Form& form,
+  using Weight = ConstMatrix<Element>;
+
+  std::shared_ptr<const Packed> Get(Weight weight, const Form& form,
                                     const std::weak_ptr<const void>& lifetime) {
     if (auto seen = FindSeen(weight, form)) {
       return seen;
@@ -74,13 +87,13 @@ class Cache {
  private:
   // What was made of elements that are still there.
   struct Seen {
-    ConstMatrix<float> weight;
+    Weight weight;
     Form form;
     std::weak_ptr<const void> lifetime;
     std::weak_ptr<const Packed> packed;
   };
 
-  std::shared_ptr<const Packed> FindSeen(ConstMatrix<float> weight, const Form& form) const {
+  std::shared_ptr<const Packed> FindSeen(Weight weight, const Form& form) const {
     const absl::MutexLock lock(&mutex_);
     const auto found = seen_.find(weight.data);
     if (found == seen_.end()) {
@@ -92,8 +105,7 @@ class Cache {
     return same && !seen.lifetime.expired() ? seen.packed.lock() : nullptr;
   }
 
-  void Remember(ConstMatrix<float> weight, const Form& form,
-                const std::weak_ptr<const void>& lifetime,
+  void Remember(Weight weight, const Form& form, const std::weak_ptr<const void>& lifetime,
                 const std::weak_ptr<const Packed>& packed) {
     const absl::MutexLock lock(&mutex_);
     if (seen_.size() >= sweep_at_) {
@@ -103,7 +115,7 @@ class Cache {
     seen_[weight.data] = {weight, form, lifetime, packed};
   }
 
-  std::shared_ptr<const Packed> FindOrPack(ConstMatrix<float> weight, const Form& form) {
+  std::shared_ptr<const Packed> FindOrPack(Weight weight, const Form& form) {
     const std::string key = KeyOf(weight, form);
     if (auto found = Find(key)) {
       return found;
@@ -140,14 +152,14 @@ class Cache {
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::weak_ptr<const Packed>> weights_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<const float*, Seen> seen_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const Element*, Seen> seen_ ABSL_GUARDED_BY(mutex_);
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
 };
 
 // Never destroyed: kernels in static objects may outlive it otherwise.
-template <typename Packed>
-Cache<Packed>& TheCache() {
-  static auto* const cache = new Cache<Packed>();
+template <typename Packed, typename Element = float>
+Cache<Packed, Element>& TheCache() {
+  static auto* const cache = new Cache<Packed, Element>();
   return *cache;
 }
 
@@ -162,6 +174,11 @@ std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool 
 std::shared_ptr<const EmbeddingTable> ShareTable(ConstMatrix<float> table,
                                                  const std::weak_ptr<const void>& lifetime) {
   return TheCache<EmbeddingTable>().Get(table, {}, lifetime);
+}
+
+std::shared_ptr<const Tensor> ShareBytes(ConstMatrix<int8_t> table,
+                                         const std::weak_ptr<const void>& lifetime) {
+  return TheCache<Tensor, int8_t>().Get(table, {}, lifetime);
 }
 
 size_t NumSharedWeights() { return TheCache<PackedMatMul>().size(); }

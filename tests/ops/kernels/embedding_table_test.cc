@@ -138,5 +138,37 @@ TEST(EmbeddingTable, EqualTablesAreHeldOnce) {
   EXPECT_NE(ShareTable({other.data<float>(), 4096, 64, 64}, other.lifetime()), first);
 }
 
+// Tables of 8-bit integers are read as they are.
+TEST(EmbeddingTable, BytesAreExact) {
+  Random random(12);
+  for (const DType type : {DType::kI8, DType::kU8}) {
+    const bool is_signed = type == DType::kI8;
+    const Lookup lookup{random.Ints({20000, 64}, is_signed ? -128 : 0, is_signed ? 127 : 255, type),
+                        random.Ints({3, 50}, -20000, 19999)};
+    const auto exact = lookup.Run(Precision::kF32);
+    const auto rows = lookup.Run(Precision::kInt8);
+    ASSERT_TRUE(exact.ok() && rows.ok()) << rows.status();
+    EXPECT_EQ(rows->dtype(), type);
+    EXPECT_EQ(rows->shape(), Shape({3, 50, 64}));
+    EXPECT_TRUE(SameBits(*exact, *rows));
+    const Lookup outside{lookup.table, I64({2}, {0, 20000})};
+    EXPECT_EQ(outside.Run(Precision::kInt8).status(), outside.Run(Precision::kF32).status());
+    EXPECT_FALSE(outside.Run(Precision::kInt8).ok());
+  }
+}
+
+TEST(EmbeddingTable, EqualTablesOfBytesAreHeldOnce) {
+  Random random(13);
+  const Tensor table = random.Ints({20000, 64}, -128, 127, DType::kI8);
+  const Tensor copy =
+      Tensor::Of<int8_t>({20000, 64}, absl::MakeConstSpan(table.data<int8_t>(), 20000 * 64));
+  const auto first = ShareBytes({table.data<int8_t>(), 20000, 64, 64}, table.lifetime());
+  EXPECT_EQ(ShareBytes({table.data<int8_t>(), 20000, 64, 64}, table.lifetime()), first);
+  EXPECT_EQ(ShareBytes({copy.data<int8_t>(), 20000, 64, 64}, copy.lifetime()), first);
+  EXPECT_NE(ShareBytes({copy.data<int8_t>(), 10000, 128, 128}, copy.lifetime()), first);
+  const Tensor other = random.Ints({20000, 64}, -128, 127, DType::kI8);
+  EXPECT_NE(ShareBytes({other.data<int8_t>(), 20000, 64, 64}, other.lifetime()), first);
+}
+
 }  // namespace
 }  // namespace beamwright::ops
