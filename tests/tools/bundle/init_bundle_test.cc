@@ -115,6 +115,40 @@ TEST(InitBundle, TokensAroundSourcesAreAskedFor) {
   const auto [wrong, wrong_output, wrong_config] =
       init([](InitOptions& options) { options.special.source_end = "<eos>"; });
   EXPECT_THAT(wrong.message(), HasSubstr("token '<eos>' is not in the source vocabulary"));
+  const auto [begun, begun_output, begun_config] =
+      init([](InitOptions& options) { options.special.source_begin = "a"; });
+  EXPECT_TRUE(begun.ok()) << begun;
+  EXPECT_EQ(begun_config.begin_token(), "a");
+}
+
+TEST(InitBundle, ASourceVocabularyHasARowForEachToken) {
+  const TempBundle ids;
+  InitOptions options = ExportedTo(ids, "step-gru");
+  options.source_vocab.clear();
+  std::ostringstream output;
+  ASSERT_TRUE(InitBundle(options, output).ok());
+  const auto config = bundle::ParseModelConfig(
+      (std::ostringstream() << std::ifstream(ids.path() + "/model.textproto").rdbuf()).str());
+  ASSERT_TRUE(config.ok()) << config.status();
+  const int rows = config->source().size();
+  for (const int tokens : {rows, rows + 1}) {
+    const TempBundle folder;
+    const TempBundle vocabulary;
+    options = ExportedTo(folder, "step-gru");
+    options.source_vocab = vocabulary.path() + "/vocab";
+    std::ofstream lines(options.source_vocab);
+    for (int i = 0; i < tokens; ++i) {
+      lines << "t" << i << "\n";
+    }
+    lines.close();
+    const absl::Status status = InitBundle(options, output);
+    if (tokens == rows) {
+      EXPECT_TRUE(status.ok()) << status;
+    } else {
+      EXPECT_EQ(status, Invalid("the source vocabulary has ", tokens,
+                                " tokens, but the encoder's table only ", rows, " rows"));
+    }
+  }
 }
 
 // A bundle that no server takes is not handed on with 'serve it'.

@@ -6,9 +6,11 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -379,6 +381,108 @@ TEST(InitFrames, FilesThatDoNotFitAreNamed) {
   InitOptions begun = Three("icefall_offline");
   begun.special.begin = "<s>";
   ExpectRefusal(Init(begun), "--begin: is for models with a decoder");
+}
+
+// A copy of a file of tests/frames/exports with a change.
+std::string ChangedFile(const std::string& name,
+                        const std::function<void(onnx::ModelProto&)>& change) {
+  onnx::ModelProto model;
+  EXPECT_TRUE(model.ParseFromString(ops::testing_tools::ReadWholeFile(File(name))));
+  change(model);
+  static int count = 0;
+  const std::string path = ops::testing_tools::TempPath(absl::StrCat("changed", ++count, ".onnx"));
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  return path;
+}
+
+// A predictor of the last token alone, with icefall's metadata. Its table has a row for each of
+// the 20 columns of the joiner but for those that are missing.
+std::string PredictorOfOneToken(int missing) {
+  return ChangedFile("icefall_offline/decoder.onnx", [missing](onnx::ModelProto& model) {
+    constexpr int kWidth = 32;  // of what the joiner reads
+    onnx::GraphProto& graph = *model.mutable_graph();
+    const int64_t rows = 20 - missing;
+    graph.clear_initializer();
+    graph.clear_node();
+    onnx::TensorProto& table = *graph.add_initializer();
+    table.set_name("table");
+    table.set_data_type(onnx::TensorProto::FLOAT);
+    table.add_dims(rows);
+    table.add_dims(kWidth);
+    table.set_raw_data(std::string(static_cast<size_t>(rows) * kWidth * sizeof(float), '\0'));
+    onnx::TensorProto& shape = *graph.add_initializer();
+    shape.set_name("shape");
+    shape.set_data_type(onnx::TensorProto::INT64);
+    shape.add_dims(2);
+    shape.add_int64_data(-1);
+    shape.add_int64_data(kWidth);
+    onnx::NodeProto& gather = *graph.add_node();
+    gather.set_op_type("Gather");
+    gather.add_input("table");
+    gather.add_input(graph.input(0).name());
+    gather.add_output("read");
+    onnx::NodeProto& reshape = *graph.add_node();
+    reshape.set_op_type("Reshape");
+    reshape.add_input("read");
+    reshape.add_input("shape");
+    reshape.add_output(graph.output(0).name());
+    graph.mutable_input(0)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(1)
+        ->set_dim_value(1);
+    for (onnx::StringStringEntryProto& entry : *model.mutable_metadata_props()) {
+      if (entry.key() == "context_size") {
+        entry.set_value("1");
+      }
+    }
+  });
+}
+
+// Only the blank may be without a row: nothing feeds it.
+TEST(InitFrames, APredictorsTableHasARowForEachToken) {
+  InitOptions options = Three("icefall_offline");
+  options.decoder = PredictorOfOneToken(1);
+  EXPECT_THAT(Init(options).status.message(), Not(HasSubstr("the predictor's table")));
+  options.decoder = PredictorOfOneToken(2);
+  ExpectRefusal(Init(options),
+                "the predictor's table has 18 rows, but the joiner has scores for 20 tokens");
+}
+
+// Where the context is one token, there is no -1 to read before the blank.
+TEST(InitFrames, AContextOfOneTokenBeginsWithTheBlank) {
+  InitOptions options = Three("icefall_offline");
+  options.decoder = PredictorOfOneToken(0);
+  const Made made = Init(options);
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_EQ(made.config.transducer().context_size(), 1);
+  EXPECT_FALSE(made.config.transducer().predictor().has_context_start());
+}
+
+TEST(InitFrames, DurationsAreOfTransducers) {
+  InitOptions options = One("ctc_icefall", "tokens.txt");
+  options.kind = InitKind::kCtc;
+  options.durations = {0, 1};
+  ExpectRefusal(Init(options), "--durations: is for transducers; this is a CTC model");
+}
+
+TEST(InitFrames, AGraphOfTwoSourcesIsNotGuessedToBeCtc) {
+  InitOptions options = One("ctc_icefall", "tokens.txt");
+  EXPECT_TRUE(SearchesByFrames(options));
+  options.decoder = ChangedFile("ctc_icefall/model.onnx", [](onnx::ModelProto& model) {
+    onnx::ValueInfoProto& second = *model.mutable_graph()->add_input();
+    second = model.graph().input(0);
+    second.set_name("second");
+  });
+  EXPECT_FALSE(SearchesByFrames(options));
+}
+
+TEST(InitFrames, TheLengthAxisThatIsGivenIsTaken) {
+  InitOptions options = One("ctc_nemo", "tokens.txt");
+  EXPECT_EQ(Init(options).config.encoder().length_axis(), 2);
+  options.length_axis = 1;
+  EXPECT_NE(Init(options).config.encoder().length_axis(), 2);
 }
 
 }  // namespace
