@@ -34,7 +34,10 @@ absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
   return check(absl::MakeConstSpan(values.data<float>(), count));
 }
 
-absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto) {
+// taken: the type that the graph takes. NumPy's numbers are f64 unless somebody says otherwise:
+// they are rounded where f32 is taken.
+absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto,
+                                     ops::DType taken) {
   absl::StatusOr<ops::DType> dtype = ops::ParseDType(proto.dtype());
   if (!dtype.ok()) {
     return status::AtField(dtype.status(), absl::StrCat(field, ".dtype"));
@@ -58,7 +61,13 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
   BW_RETURN_IF_ERROR(CheckFinite(field, tensor));
   // Ports of 16-bit floats are f32 (ops/decoder/float_ports.h).
   const bool is_short = *dtype == ops::DType::kF16 || *dtype == ops::DType::kBF16;
-  return is_short ? Convert(tensor, ops::DType::kF32) : tensor;
+  const bool is_long = *dtype == ops::DType::kF64 && taken == ops::DType::kF32;
+  if (!is_short && !is_long) {
+    return tensor;
+  }
+  BW_ASSIGN_OR_RETURN(tensor, Convert(tensor, ops::DType::kF32));
+  BW_RETURN_IF_ERROR(CheckFinite(field, tensor));
+  return tensor;
 }
 
 // Of a source, or of a piece of one.
@@ -177,7 +186,7 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
 // are", for messages.
 absl::StatusOr<ops::Tensor> ReadFrames(const DecodeModel& model, const v1::Tensor& features,
                                        int64_t width, const char* takes, PreparedSource& prepared) {
-  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features, ops::DType::kF32));
   if (tensor.dtype() != ops::DType::kF32) {
     return status::InvalidField("source.features.dtype", features.dtype(), "; ", takes,
                                 " f32 [frames, ", width, "]");
@@ -221,9 +230,9 @@ absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
     return FromChunkFeatures(model, features, prepared);
   }
   BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.features"));
-  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features));
   const EncoderPart& encoder = *model.parts().encoder();
   const ops::ValueInfo& info = encoder.source_info();
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features, info.dtype));
   if (!ops::IsFloat(info.dtype)) {
     return status::InvalidField("source.features", "the encoder takes ids, not features");
   }
@@ -314,7 +323,9 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
       return Invalid(field, " is missing");
     }
     ++used;
-    BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, it->second));
+    BW_ASSIGN_OR_RETURN(
+        ops::Tensor tensor,
+        ToTensor(field, it->second, decoder.decoder.node(input.node).outputs[0].dtype));
     BW_RETURN_IF_ERROR(status::AtField(CheckParameter(decoder.decoder, input.node, tensor), field));
     if (!input.is_state && length == 0 && tensor.rank() > 1) {
       length = tensor.dim(1);
@@ -387,7 +398,7 @@ absl::StatusOr<ops::Tensor> FurtherTensor(const EncoderPart& encoder, const Furt
                                           const v1::Tensor& given, const std::string& field,
                                           int64_t source_length) {
   const ops::ValueInfo& info = encoder.info_of(input.input);
-  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, given));
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor(field, given, info.dtype));
   if (tensor.dtype() != info.dtype) {
     return status::InvalidField(field + ".dtype", given.dtype(), "; the encoder takes ",
                                 Takes(input.name, info));

@@ -28,9 +28,54 @@ ValueId AppendConvert(Graph& graph, const std::string& name, ValueId value, DTyp
   return AppendNode(graph, std::move(convert));
 }
 
+// Whether all that reads the value passes `test`, given the node and the input's place there.
+template <typename Test>
+bool AllReaders(const Graph& graph, ValueId value, Test test) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::vector<ValueId>& inputs = graph.nodes[i].inputs;
+    for (size_t place = 0; place < inputs.size(); ++place) {
+      if (inputs[place] == value && !test(static_cast<int>(i), place)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool ConvertsToIntegers(const Node& node) {
+  const auto name = node.attributes.String("destination_type", "");
+  const auto dtype = name.ok() ? ParseDType(*name) : name.status();
+  return node.op == "Convert" && dtype.ok() && IsInteger(*dtype);
+}
+
+bool IsFloatIds(const Graph& graph, int parameter) {
+  bool is_looked_up = false;
+  const auto looks_up = [&](int reader, size_t place) {
+    const bool is_gather = graph.node(reader).op == "Gather" && place == 1;
+    is_looked_up = is_looked_up || is_gather;
+    return is_gather || graph.node(reader).op == "ShapeOf";
+  };
+  const auto converts = [&](int reader, size_t) {
+    const Node& node = graph.node(reader);
+    return node.op == "ShapeOf" ||
+           (ConvertsToIntegers(node) && AllReaders(graph, {reader, 0}, looks_up));
+  };
+  return AllReaders(graph, {parameter, 0}, converts) && is_looked_up;
+}
+
 }  // namespace
 
+void TakeFloatIds(Graph& graph) {
+  for (const int parameter : graph.parameters) {
+    ValueInfo& info = graph.node(parameter).outputs[0];
+    if (IsFloat(info.dtype) && IsFloatIds(graph, parameter)) {
+      info.dtype = DType::kI64;
+    }
+  }
+}
+
 void TakeAndGiveF32(Graph& graph) {
+  TakeFloatIds(graph);
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
                    [&graph](const Node& node) { return IsShortPort(graph, node); })) {
     return;

@@ -258,7 +258,7 @@ def test_decoder_inputs_against_pytorch(tmp_path):
             assert answer.tokens[0] == log_probs.argmax()
             assert list(client.decode_many([source] * 3, max_length=4)) == [client.decode(source, max_length=4)] * 3
             with pytest.raises(beamwright.InvalidArgumentError, match="memory"):
-                client.decode(beamwright.DecoderInputs({"memory": given["memory"][row].astype(np.float64)}))
+                client.decode(beamwright.DecoderInputs({"memory": given["memory"][row].astype(np.int64)}))
 
 
 def layer(number, name, kind, attributes, inputs, shape, precision):
@@ -400,9 +400,12 @@ def test_features(tmp_path):
         assert answer.source_length == 6
         assert answer.best.attention.shape[1] == 6
         assert client.decode(beamwright.Features(frames), model="encoded", **options) == answer
-        for other in (frames[:, ::-1][:, ::-1], frames.astype(">f4"), np.asfortranarray(frames)):
+        same = (frames[:, ::-1][:, ::-1], frames.astype(">f4"), np.asfortranarray(frames), frames.astype(np.float64))
+        for other in same:
             assert client.decode(other, model="encoded", **options) == answer
         with pytest.raises(beamwright.InvalidArgumentError, match="f32"):
-            client.decode(frames.astype(np.float64), model="encoded")
+            client.decode(frames.astype(np.int32), model="encoded")
+        with pytest.raises(beamwright.InvalidArgumentError, match="finite"):
+            client.decode(np.full((3, 16), 1e300), model="encoded")
         with pytest.raises(beamwright.InvalidArgumentError, match="16"):
             client.decode(frames[:, :8], model="encoded")

@@ -13,6 +13,7 @@
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
+#include "ops/decoder/float_ports.h"
 #include "ops/graph/inference.h"
 #include "ops/graph/trace.h"
 #include "ops/import/graph_file.h"
@@ -39,6 +40,7 @@ std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind
 
 // As a server has it before it compiles it.
 absl::StatusOr<Graph> Prepared(Graph graph, const std::string& path) {
+  ops::TakeFloatIds(graph);
   absl::StatusOr<ops::GraphInfo> info = ops::InferGraph(graph, Operators());
   absl::Status status = info.status();
   if (info.ok()) {

@@ -160,6 +160,7 @@ GraphFindings CheckGraph(Graph graph) {
   GraphFindings findings;
   findings.unsupported = UnsupportedNodes(graph, Operators());
   findings.warnings = graph.warnings;
+  TakeFloatIds(graph);
   Graph file = graph;
   absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
   if (info.ok()) {

@@ -290,6 +290,49 @@ TEST(MadeModelsTest, AStateOfFourAxesIsNoTransducersScores) {
               HasSubstr("--blank: is for CTC models and transducers, not with --decoder"));
 }
 
+// Keras' models take ids as floats, which a cast makes integers of.
+TEST(MadeModelsTest, IdsMayBeFloats) {
+  const std::string cast = "attribute { type: INT name: 'to' i: 6 }";
+  std::vector<std::string> answers;
+  for (const bool floats : {false, true}) {
+    const auto table = [&](const std::string& input, const std::string& output) {
+      return (floats ? Node("Cast", {input}, input + "_ids", cast) : "") +
+             Node("Gather", {"table", floats ? input + "_ids" : input}, output);
+    };
+    InitOptions options;
+    options.encoder =
+        Written("float-encoder",
+                Port("input", "input_1", floats ? 1 : 7, {"rows", "length"}) +
+                    Port("output", "h", 1, {"rows", "3"}) + Weight("table", {5, 3}) +
+                    table("input_1", "x") +
+                    Node("ReduceMean", {"x"}, "h",
+                         Ints("axes", {1}) + "attribute { type: INT name: 'keepdims' i: 0 }"));
+    options.decoder = Written(
+        "float-decoder",
+        Port("input", "token", floats ? 1 : 7, {"rows"}) + Port("input", "h", 1, {"rows", "3"}) +
+            Port("output", "logits", 1, {"rows", "5"}) +
+            Port("output", "h_next", 1, {"rows", "3"}) + Weight("table", {5, 3}) +
+            Weight("w", {3, 5}) + table("token", "x") + Node("Add", {"x", "h"}, "sum") +
+            Node("Tanh", {"sum"}, "h_next") + Node("MatMul", {"h_next", "w"}, "logits"));
+    options.source_vocab = options.target_vocab = Vocabulary("<s>\n</s>\na\nb\nc\n");
+    const Made made = Make("floats", options);
+    ASSERT_NE(made.model, nullptr);
+    EXPECT_THAT(made.output, HasSubstr("found   steps rows of several requests together"));
+    v1::Source source;
+    source.set_text("abca");
+    v1::DecodeOptions wanted;
+    wanted.set_n_best(4);
+    const auto answer = Decode(made, source, wanted);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    std::string text;
+    for (const v1::Hypothesis& hypothesis : answer->hypotheses()) {
+      absl::StrAppend(&text, hypothesis.text(), " ", hypothesis.log_prob(), "\n");
+    }
+    answers.push_back(text);
+  }
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
 // What `check` says of a file of the repository.
 std::string Checked(const std::string& path) {
   const auto graph = ops::ReadGraph(absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/", path));
