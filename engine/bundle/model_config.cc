@@ -45,6 +45,15 @@ void CheckText(const v1::ModelConfig& config, Faults& faults) {
     faults.Add("source.end_tokens", "has ", config.source().end_tokens_size(),
                " tokens; at most one can follow a source");
   }
+  if (config.target().pad_to_length() > 0) {
+    faults.Add("target.pad_to_length", "is for sources");
+  }
+  if (config.source().pad_to_length() > 0 &&
+      (config.source().pad_token().empty() ||
+       config.encoder().length_kind() != v1::LENGTH_INPUT_NONE)) {
+    faults.Add("source.pad_to_length",
+               "needs source.pad_token, and an encoder that takes no length and no mask");
+  }
   if (!config.has_encoder() && config.source().form() != v1::TEXT_FORM_IDS) {
     faults.Add("source.form", "without an encoder no source text can be read");
   }

@@ -82,12 +82,25 @@ absl::Status CheckPieceLength(const DecodeModel& model, int64_t length) {
   return absl::OkStatus();
 }
 
-absl::Status CheckLength(const DecodeModel& model, int64_t length) {
-  BW_RETURN_IF_ERROR(CheckPieceLength(model, length));
+absl::Status CheckLeastLength(const DecodeModel& model, int64_t length) {
   const int least = MinSourceLength(model);
   return length >= least ? absl::OkStatus()
                          : Invalid("source has ", length, " positions; the model reads sources of ",
                                    least, " at least");
+}
+
+absl::Status CheckLength(const DecodeModel& model, int64_t length) {
+  BW_RETURN_IF_ERROR(CheckPieceLength(model, length));
+  return CheckLeastLength(model, length);
+}
+
+// Fills a source up to the length of all (TextConfig.pad_to_length). Limits are those of what a
+// request brings.
+absl::Status Pad(const DecodeModel& model, std::vector<int32_t>& ids) {
+  BW_RETURN_IF_ERROR(CheckPieceLength(model, static_cast<int64_t>(ids.size())));
+  const auto length = static_cast<size_t>(model.config().source().pad_to_length());
+  ids.resize(std::max(ids.size(), length), model.source().pad_id());
+  return CheckLeastLength(model, static_cast<int64_t>(ids.size()));
 }
 
 // A shape whose first axis counts rows, as requests give it: without that axis.
@@ -155,7 +168,7 @@ absl::Status FromText(const DecodeModel& model, const std::string& text, Prepare
   if (!encoded.ok()) {
     return status::AtField(encoded.status(), "source.text");
   }
-  BW_RETURN_IF_ERROR(CheckLength(model, static_cast<int64_t>(encoded->ids.size())));
+  BW_RETURN_IF_ERROR(Pad(model, encoded->ids));
   prepared.source_length = static_cast<int>(encoded->ids.size());
   prepared.ids = encoded->ids;
   prepared.unknown_positions = std::move(encoded->unknown_positions);
@@ -166,7 +179,7 @@ absl::Status FromText(const DecodeModel& model, const std::string& text, Prepare
 absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, PreparedSource& prepared) {
   BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.ids"));
   BW_RETURN_IF_ERROR(CheckTakesIds(model, "source.ids"));
-  BW_RETURN_IF_ERROR(CheckLength(model, ids.ids_size()));
+  BW_RETURN_IF_ERROR(CheckPieceLength(model, ids.ids_size()));
   const int64_t size =
       model.source().size() > 0 ? model.source().size() : model.parts().encoder()->table_rows;
   for (int i = 0; i < ids.ids_size(); ++i) {
@@ -175,10 +188,10 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
                                   " is outside [0, ", size > 0 ? absl::StrCat(size) : "2^31", ")");
     }
   }
-  prepared.source_length = ids.ids_size();
   prepared.ids.assign(ids.ids().begin(), ids.ids().end());
-  BW_ASSIGN_OR_RETURN(prepared.encoder_input,
-                      IdTensor(model, {ids.ids().data(), static_cast<size_t>(ids.ids_size())}));
+  BW_RETURN_IF_ERROR(Pad(model, prepared.ids));
+  prepared.source_length = static_cast<int>(prepared.ids.size());
+  BW_ASSIGN_OR_RETURN(prepared.encoder_input, IdTensor(model, prepared.ids));
   return absl::OkStatus();
 }
 
@@ -459,7 +472,9 @@ absl::Status AddFurtherInputs(const DecodeModel& model, const v1::Source& source
 int MaxSourceLength(const DecodeModel& model) {
   constexpr int kMost = 100000;
   const int configured = model.config().limits().max_source_length();
-  return configured > 0 ? configured : kMost;
+  const int most = configured > 0 ? configured : kMost;
+  const int padded = model.config().source().pad_to_length();
+  return padded > 0 ? std::min(most, padded) : most;
 }
 
 int MinSourceLength(const DecodeModel& model) {

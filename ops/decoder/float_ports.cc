@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/compile/graph_copy.h"
 
@@ -28,18 +29,23 @@ ValueId AppendConvert(Graph& graph, const std::string& name, ValueId value, DTyp
   return AppendNode(graph, std::move(convert));
 }
 
-// Whether all that reads the value passes `test`, given the node and the input's place there.
-template <typename Test>
-bool AllReaders(const Graph& graph, ValueId value, Test test) {
+struct Reader {
+  int node = -1;
+  size_t place = 0;  // among its inputs
+};
+
+// By node, what reads its first output.
+std::vector<std::vector<Reader>> Readers(const Graph& graph) {
+  std::vector<std::vector<Reader>> readers(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const std::vector<ValueId>& inputs = graph.nodes[i].inputs;
     for (size_t place = 0; place < inputs.size(); ++place) {
-      if (inputs[place] == value && !test(static_cast<int>(i), place)) {
-        return false;
+      if (inputs[place].node >= 0 && inputs[place].output == 0) {
+        readers[static_cast<size_t>(inputs[place].node)].push_back({static_cast<int>(i), place});
       }
     }
   }
-  return true;
+  return readers;
 }
 
 bool ConvertsToIntegers(const Node& node) {
@@ -48,27 +54,35 @@ bool ConvertsToIntegers(const Node& node) {
   return node.op == "Convert" && dtype.ok() && IsInteger(*dtype);
 }
 
-bool IsFloatIds(const Graph& graph, int parameter) {
+bool IsFloatIds(const Graph& graph, const std::vector<std::vector<Reader>>& readers,
+                int parameter) {
   bool is_looked_up = false;
-  const auto looks_up = [&](int reader, size_t place) {
-    const bool is_gather = graph.node(reader).op == "Gather" && place == 1;
-    is_looked_up = is_looked_up || is_gather;
-    return is_gather || graph.node(reader).op == "ShapeOf";
-  };
-  const auto converts = [&](int reader, size_t) {
-    const Node& node = graph.node(reader);
-    return node.op == "ShapeOf" ||
-           (ConvertsToIntegers(node) && AllReaders(graph, {reader, 0}, looks_up));
-  };
-  return AllReaders(graph, {parameter, 0}, converts) && is_looked_up;
+  for (const Reader& reader : readers[static_cast<size_t>(parameter)]) {
+    const Node& node = graph.node(reader.node);
+    if (node.op == "ShapeOf") {
+      continue;
+    }
+    if (!ConvertsToIntegers(node)) {
+      return false;
+    }
+    for (const Reader& next : readers[static_cast<size_t>(reader.node)]) {
+      const bool is_index = graph.node(next.node).op == "Gather" && next.place == 1;
+      if (!is_index && graph.node(next.node).op != "ShapeOf") {
+        return false;
+      }
+      is_looked_up = is_looked_up || is_index;
+    }
+  }
+  return is_looked_up;
 }
 
 }  // namespace
 
 void TakeFloatIds(Graph& graph) {
+  const std::vector<std::vector<Reader>> readers = Readers(graph);
   for (const int parameter : graph.parameters) {
     ValueInfo& info = graph.node(parameter).outputs[0];
-    if (IsFloat(info.dtype) && IsFloatIds(graph, parameter)) {
+    if (IsFloat(info.dtype) && IsFloatIds(graph, readers, parameter)) {
       info.dtype = DType::kI64;
     }
   }

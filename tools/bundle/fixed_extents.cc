@@ -47,6 +47,14 @@ void AddMemory(const Port& memory, const Port& result, std::vector<std::string>&
 
 }  // namespace
 
+int64_t FixedLength(const ops::Graph& encoder, const v1::EncoderConfig& config) {
+  const ops::Ports sources = ops::InputPorts(encoder);
+  const Port* const source = FindPort(sources, config.input());
+  const bool is_ids = source != nullptr && ops::IsInteger(source->info.dtype) &&
+                      source->info.shape.has_rank() && source->info.shape.rank() == 2;
+  return is_ids ? std::max<int64_t>(source->info.shape.dim(1), 0) : 0;
+}
+
 std::vector<std::string> FixedSource(const ops::Graph& encoder, const v1::EncoderConfig& config) {
   std::vector<std::string> lines;
   const ops::Ports sources = ops::InputPorts(encoder);
@@ -57,11 +65,15 @@ std::vector<std::string> FixedSource(const ops::Graph& encoder, const v1::Encode
 }
 
 std::vector<std::string> FixedExtents(const ops::Graph* encoder, const v1::EncoderConfig& config,
-                                      const ops::Graph& decoder, const ops::DecoderRoles& roles) {
+                                      const ops::Graph& decoder, const ops::DecoderRoles& roles,
+                                      bool is_padded) {
   if (encoder == nullptr) {
     return {};
   }
-  std::vector<std::string> lines = FixedSource(*encoder, config);
+  std::vector<std::string> lines;
+  if (!is_padded) {
+    lines = FixedSource(*encoder, config);
+  }
   const ops::Ports inputs = ops::InputPorts(decoder);
   const ops::Ports results = ops::OutputPorts(*encoder);
   for (const ops::MemoryRole& memory : roles.memory) {

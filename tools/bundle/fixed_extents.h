@@ -14,9 +14,13 @@ namespace beamwright::tools {
 // One line for each, with what to export instead: the length of sources, and memory whose length
 // the encoder varies. `encoder`: null if missing. Graphs as InferGraph leaves them.
 std::vector<std::string> FixedExtents(const ops::Graph* encoder, const v1::EncoderConfig& config,
-                                      const ops::Graph& decoder, const ops::DecoderRoles& roles);
+                                      const ops::Graph& decoder, const ops::DecoderRoles& roles,
+                                      bool is_padded = false);
 
 // Of an encoder alone.
+// How many ids every source must have; 0: as many as it likes, or it has no ids.
+int64_t FixedLength(const ops::Graph& encoder, const v1::EncoderConfig& config);
+
 std::vector<std::string> FixedSource(const ops::Graph& encoder, const v1::EncoderConfig& config);
 
 }  // namespace beamwright::tools

@@ -1,6 +1,7 @@
 #include "tools/bundle/framing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,8 @@ using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
 
 // Nats a token by which another framing must lead the bundle's own.
 constexpr double kLeast = 0.05;
+// Framings whose scores are shown.
+constexpr size_t kMostEvidence = 12;
 
 struct Scored {
   Framing framing;
@@ -54,7 +57,26 @@ absl::StatusOr<ModelPtr> Compile(const bundle::Bundle& bundle, const std::string
   return engine::DecodeModel::Compile(std::move(framed), options);
 }
 
-absl::StatusOr<double> MeanLogProb(const ModelPtr& model, const std::vector<KnownPair>& pairs) {
+// The source as text, or padded to `length`.
+absl::StatusOr<v1::Source> SourceOf(const bundle::TextCodec& codec, const std::string& text,
+                                    int length) {
+  v1::Source source;
+  if (length == 0) {
+    source.set_text(text);
+    return source;
+  }
+  BW_ASSIGN_OR_RETURN(bundle::EncodedText encoded, codec.Encode(text));
+  if (encoded.ids.size() > static_cast<size_t>(length)) {
+    return Invalid("the source is longer than ", length);
+  }
+  encoded.ids.resize(static_cast<size_t>(length), codec.pad_id());
+  source.mutable_ids()->mutable_ids()->Add(encoded.ids.begin(), encoded.ids.end());
+  return source;
+}
+
+// length: that sources are padded to; 0: as the model says.
+absl::StatusOr<double> MeanLogProb(const ModelPtr& model, const std::vector<KnownPair>& pairs,
+                                   int length) {
   engine::EngineOptions options;
   options.num_threads = 1;
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine, engine::Engine::Start(options));
@@ -62,7 +84,11 @@ absl::StatusOr<double> MeanLogProb(const ModelPtr& model, const std::vector<Know
   int64_t tokens = 0;
   for (const KnownPair& pair : pairs) {
     v1::ScoreSource source;
-    source.mutable_source()->set_text(pair.source);
+    absl::StatusOr<v1::Source> read = SourceOf(model->source(), pair.source, length);
+    if (!read.ok()) {
+      return Annotate(read.status(), absl::StrCat("line ", pair.line));
+    }
+    *source.mutable_source() = *std::move(read);
     source.add_targets()->set_text(pair.target);
     const absl::StatusOr<v1::Scored> scored = engine->ScoreAndWait(model, source, {});
     if (!scored.ok()) {
@@ -73,6 +99,34 @@ absl::StatusOr<double> MeanLogProb(const ModelPtr& model, const std::vector<Know
     tokens += hypothesis.tokens_size();
   }
   return sum / static_cast<double>(std::max<int64_t>(tokens, 1));
+}
+
+// Lengths that sources may have been padded to: that of the longest pair and a few more, and those
+// that people choose. None where a mask, a length or a fixed extent says it.
+std::vector<int> PaddedLengths(const bundle::Bundle& bundle, const std::vector<KnownPair>& pairs) {
+  const v1::TextConfig& source = bundle.config.source();
+  if (source.pad_token().empty() || source.pad_to_length() > 0 ||
+      bundle.config.encoder().length_kind() != v1::LENGTH_INPUT_NONE) {
+    return {};
+  }
+  size_t longest = 0;
+  for (const KnownPair& pair : pairs) {
+    const auto ids = bundle.source->EncodePart(pair.source);
+    longest = std::max(longest, ids.ok() ? ids->size() : 0);
+  }
+  if (longest == 0) {
+    return {};
+  }
+  const int least = static_cast<int>(longest);
+  constexpr int kNear = 8;
+  constexpr int kUsual[] = {10, 12, 15, 16, 20, 24, 25, 30, 32, 40, 48, 50, 60, 64, 80, 100, 128};
+  std::vector<int> lengths;
+  for (int length = least; length <= least + kNear; ++length) {
+    lengths.push_back(length);
+  }
+  std::copy_if(std::begin(kUsual), std::end(kUsual), std::back_inserter(lengths),
+               [least](int length) { return length > least + kNear; });
+  return lengths;
 }
 
 }  // namespace
@@ -124,17 +178,26 @@ absl::StatusOr<FramingFound> FindFraming(const bundle::Bundle& bundle,
                                          const std::vector<KnownPair>& pairs) {
   std::vector<Scored> tried;
   absl::Status unread;
+  std::vector<int> lengths = PaddedLengths(bundle, pairs);
+  lengths.insert(lengths.begin(), 0);
+  const auto attempt = [&](Framing framing) -> absl::Status {
+    BW_ASSIGN_OR_RETURN(const ModelPtr model,
+                        Compile(bundle, source_vocabulary, target_vocabulary, framing));
+    for (const int length : lengths) {
+      const absl::StatusOr<double> log_prob = MeanLogProb(model, pairs, length);
+      unread.Update(log_prob.status());
+      framing.pad_to_length = length == 0 ? framing.pad_to_length : length;
+      if (log_prob.ok()) {
+        tried.push_back({framing, *log_prob});
+      }
+    }
+    return absl::OkStatus();
+  };
   for (const std::string& source_begin : choices.source_begins) {
     for (const std::string& source_end : choices.source_ends) {
       for (const std::string& target_begin : choices.target_begins) {
-        const Framing framing{source_begin, source_end, target_begin};
-        BW_ASSIGN_OR_RETURN(const ModelPtr model,
-                            Compile(bundle, source_vocabulary, target_vocabulary, framing));
-        const absl::StatusOr<double> log_prob = MeanLogProb(model, pairs);
-        unread.Update(log_prob.status());
-        if (log_prob.ok()) {
-          tried.push_back({framing, *log_prob});
-        }
+        BW_RETURN_IF_ERROR(attempt(
+            {source_begin, source_end, target_begin, FramingOf(bundle.config).pad_to_length}));
       }
     }
   }
@@ -149,6 +212,7 @@ absl::StatusOr<FramingFound> FindFraming(const bundle::Bundle& bundle,
   });
   const bool keeps = own != tried.end() && tried[0].log_prob - own->log_prob < kLeast;
   found.framing = keeps ? own->framing : tried[0].framing;
+  tried.resize(std::min<size_t>(tried.size(), kMostEvidence));
   for (const Scored& scored : tried) {
     found.evidence.push_back(absl::StrFormat("%s: log-probability %.3f a token",
                                              ToString(scored.framing), scored.log_prob));
@@ -157,14 +221,16 @@ absl::StatusOr<FramingFound> FindFraming(const bundle::Bundle& bundle,
 }
 
 std::string ToString(const Framing& framing) {
-  return absl::StrCat("source after ", Shown(framing.source_begin), " and before ",
-                      Shown(framing.source_end), ", target after ", Shown(framing.target_begin));
+  return absl::StrCat(
+      "source after ", Shown(framing.source_begin), " and before ", Shown(framing.source_end),
+      ", target after ", Shown(framing.target_begin),
+      framing.pad_to_length == 0 ? "" : absl::StrCat(", source padded to ", framing.pad_to_length));
 }
 
 Framing FramingOf(const v1::ModelConfig& config) {
   const v1::TextConfig& source = config.source();
   return {source.begin_token(), source.end_tokens().empty() ? "" : source.end_tokens(0),
-          config.target().begin_token()};
+          config.target().begin_token(), source.pad_to_length()};
 }
 
 void SetFraming(const Framing& framing, v1::ModelConfig& config) {
@@ -174,6 +240,7 @@ void SetFraming(const Framing& framing, v1::ModelConfig& config) {
   if (!framing.source_end.empty()) {
     source.add_end_tokens(framing.source_end);
   }
+  source.set_pad_to_length(framing.pad_to_length);
   config.mutable_target()->set_begin_token(framing.target_begin);
 }
 

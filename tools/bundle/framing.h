@@ -26,6 +26,7 @@ struct Framing {
   std::string source_begin;  // empty: none
   std::string source_end;    // empty: none
   std::string target_begin;
+  int pad_to_length = 0;  // of sources; 0: they are not padded
   friend bool operator==(const Framing&, const Framing&) = default;
 };
 
@@ -44,13 +45,16 @@ FramingChoices UsualFramings(const bundle::Bundle& bundle);
 
 struct FramingFound {
   Framing framing;
-  // For each framing what the model gives the pairs' targets, best first, one line each.
+  // For each framing what the model gives the pairs' targets, one line each, the best dozen, best
+  // first.
   std::vector<std::string> evidence;
 };
 
-// Scores the pairs under every framing. Finds the best, or the one that the bundle has if none
-// leads it by more than a few hundredths of a nat a token. The vocabularies are the contents of
-// their files. InvalidArgument: pairs that no framing can read, naming the line of the first.
+// Scores the pairs under every framing; where the source has a pad token and the encoder no mask,
+// also with sources padded to the usual lengths. Finds the best, or the one
+// that the bundle has if none leads it by more than a few hundredths of a nat a token. The
+// vocabularies are the contents of their files. InvalidArgument: pairs that no framing can read,
+// naming the line of the first.
 absl::StatusOr<FramingFound> FindFraming(const bundle::Bundle& bundle,
                                          const std::string& source_vocabulary,
                                          const std::string& target_vocabulary,

@@ -135,7 +135,8 @@ class Initialiser {
       BW_RETURN_IF_ERROR(ReplayDecoder(decoder, options_.replay, output_));
     }
     BW_RETURN_IF_ERROR(Write());
-    Print("note    ", FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles));
+    Print("note    ", FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles,
+                                   source_.config.pad_to_length() > 0));
     BW_RETURN_IF_ERROR(Frame());
     return Try(decoder);
   }
@@ -163,7 +164,19 @@ class Initialiser {
     encoder_ = std::move(side.graph);
     *config_.mutable_encoder() = std::move(side.config);
     source_ = std::move(side.source);
+    PadSources();
     return absl::OkStatus();
+  }
+
+  // Where the export fixed how many ids a source has, shorter ones are filled up.
+  void PadSources() {
+    const int64_t length = FixedLength(*encoder_, config_.encoder());
+    if (length > 1 && !source_.config.pad_token().empty() &&
+        config_.encoder().length_kind() == v1::LENGTH_INPUT_NONE) {
+      source_.config.set_pad_to_length(static_cast<int32_t>(length));
+      reasons_.push_back(absl::StrCat("sources are padded to ", length, " tokens with '",
+                                      source_.config.pad_token(), "': the export fixed that axis"));
+    }
   }
 
   absl::Status ReadTarget() {

@@ -10,6 +10,7 @@
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
 #include "ops/compile/shape_folding.h"
+#include "ops/decoder/float_ports.h"
 #include "ops/graph/faults.h"
 #include "ops/import/onnx.h"
 #include "ops/kernels/movement.h"

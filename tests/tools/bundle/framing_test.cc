@@ -64,6 +64,11 @@ std::vector<KnownPair> TrainingData(const std::vector<float>& table, const Frami
     }
     ids.push_back(framing.source_begin.empty() ? 0 : 1);
     ids.push_back(framing.source_end.empty() ? 0 : 2);
+    const int length = static_cast<int>(word.size()) + (framing.source_begin.empty() ? 0 : 1) +
+                       (framing.source_end.empty() ? 0 : 1);
+    for (int i = length; i < framing.pad_to_length; ++i) {
+      ids.push_back(8);
+    }
     int64_t state = engine_testing::FirstState(ids);
     int64_t token = IdOf(framing.target_begin);
     std::vector<std::string> target;
@@ -115,6 +120,24 @@ TEST(Framing, StaysWherePairsDoNotTell) {
                     {{"", "<s>"}, {"", "</s>"}, {"<s>", "</s>"}}, TrainingData(table, own, random));
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ(found->framing, own);
+  }
+}
+
+// A padding token counts in the encoder's sum: only sources of the length of training find the
+// walk.
+TEST(Framing, SourcesMayHaveBeenPadded) {
+  const std::vector<float> table = engine_testing::RandomTable(5);
+  bundle::Bundle bundle = TextBundle(table);
+  constexpr char kPadded[] = "<unk>\n<s>\n</s>\na\nb\nc\nd\ne\n<pad>\n";
+  bundle.config.mutable_source()->set_pad_token("<pad>");
+  bundle.source = Codec(bundle.config.source(), kPadded);
+  for (const int length : {0, 9, 20}) {
+    std::mt19937 random(7);  // other framings lead this small table into the same states
+    const Framing trained{"", "</s>", "<s>", length};
+    const auto found = FindFraming(bundle, kPadded, TargetVocabulary(), UsualFramings(bundle),
+                                   TrainingData(table, trained, random));
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->framing, trained) << ToString(found->framing);
   }
 }
 

@@ -333,6 +333,50 @@ TEST(MadeModelsTest, IdsMayBeFloats) {
   EXPECT_EQ(answers[0], answers[1]);
 }
 
+// Keras' pad_sequences: the export fixed how many ids a source has, and no mask says which are
+// some.
+TEST(MadeModelsTest, SourcesOfAFixedLengthArePadded) {
+  InitOptions options;
+  options.encoder =
+      Written("fixed-encoder",
+              Port("input", "ids", 7, {"rows", "6"}) + Port("output", "h", 1, {"rows", "3"}) +
+                  Weight("table", {5, 3}) + Node("Gather", {"table", "ids"}, "x") +
+                  Node("ReduceMean", {"x"}, "h",
+                       Ints("axes", {1}) + "attribute { type: INT name: 'keepdims' i: 0 }"));
+  options.decoder = Written(
+      "fixed-decoder", Port("input", "token", 7, {"rows"}) + Port("input", "h", 1, {"rows", "3"}) +
+                           Port("output", "logits", 1, {"rows", "5"}) +
+                           Port("output", "h_next", 1, {"rows", "3"}) + Weight("table", {5, 3}) +
+                           Weight("w", {3, 5}) + Node("Gather", {"table", "token"}, "x") +
+                           Node("Add", {"x", "h"}, "sum") + Node("Tanh", {"sum"}, "h_next") +
+                           Node("MatMul", {"h_next", "w"}, "logits"));
+  options.source_vocab = ops::testing_tools::TempPath("padded.vocab");
+  std::ofstream(options.source_vocab) << "a\nb\nc\nd\n<pad>\n";
+  options.target_vocab = Vocabulary("<s>\n</s>\na\nb\nc\n");
+  const Made made = Make("fixed", options);
+  ASSERT_NE(made.model, nullptr);
+  EXPECT_THAT(made.output, HasSubstr("sources are padded to 6 tokens with '<pad>'"));
+  EXPECT_THAT(made.output, ::testing::Not(HasSubstr("every source must have exactly")));
+  const auto ids = [&](const std::vector<int32_t>& values) {
+    v1::Source source;
+    source.mutable_ids()->mutable_ids()->Add(values.begin(), values.end());
+    const auto answer = Decode(made, source);
+    return answer.ok() ? answer->hypotheses(0).SerializeAsString()
+                       : std::string(answer.status().message());
+  };
+  v1::Source text;
+  text.set_text("ab");
+  const auto answer = Decode(made, text);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->source_length(), 6);
+  const std::string whole = ids({0, 1, 4, 4, 4, 4});
+  EXPECT_EQ(answer->hypotheses(0).SerializeAsString(), whole);
+  EXPECT_EQ(ids({0, 1}), whole);
+  EXPECT_NE(ids({0, 1, 2}), whole);
+  EXPECT_THAT(ids({0, 1, 2, 3, 0, 1, 2}), HasSubstr("source has 7 tokens; at most 6 are allowed"));
+  EXPECT_THAT(ids({}), HasSubstr("source is empty"));
+}
+
 // What `check` says of a file of the repository.
 std::string Checked(const std::string& path) {
   const auto graph = ops::ReadGraph(absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/", path));
