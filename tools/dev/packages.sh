@@ -45,6 +45,7 @@ packages_of() {
     release-check) printf '%s\n' "${release_packages[@]}" "${check_packages[@]}" ;;
     train-g2p) printf '%s\n' "${train_packages[@]}" ;;
     g2p-quality) printf '%s\n' "${build_packages[@]}" python3 python3-venv ;;
+    site) printf '%s\n' python3 mkdocs ;;
     frames-parity) printf '%s\n' "${build_packages[@]}" python3 python3-venv python3-dev ;;
     *) fail "unknown command '$1' (see ./dev --help)" ;;
   esac
