@@ -95,10 +95,11 @@ class FrameDriverTest : public ::testing::Test {
   void Step() { driver_.Step({}); }
 
   const ModelPtr model_ = FramesModel();
-  LookingStepper* const stepper_ = new LookingStepper(*model_);  // the driver's
-  FrameDriver driver_{model_, std::unique_ptr<FrameStepper>(stepper_)};
   std::vector<std::shared_ptr<FrameFeed>> feeds_;
   std::map<const FrameRequest*, absl::StatusOr<v1::Decoded>> answers_;
+  LookingStepper* const stepper_ = new LookingStepper(*model_);  // the driver's
+  // The last member: it answers the requests that it has left when it ends.
+  FrameDriver driver_{model_, std::unique_ptr<FrameStepper>(stepper_)};
 };
 
 TEST_F(FrameDriverTest, NothingIsTakenOfAStreamThatHas256FramesToRead) {
