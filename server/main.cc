@@ -202,8 +202,8 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
     metrics.Add(&streams);
   }
   const int stream_port = stream_listener == nullptr ? 0 : stream_listener->port();
-  const http::Rest rest({flags.http_timeout, flags.page, stream_port}, guard->api(), inference,
-                        probes);
+  const http::Rest rest({flags.http_timeout, flags.page, {server->port(), stream_port}},
+                        guard->api(), inference, probes);
   const http::Rest operators({flags.http_timeout}, guard->admin(), control, probes);
   const http::Admin admin(guard->admin(), *engine, operators);
   http::ListenerOptions http_options;

@@ -45,11 +45,11 @@ const PageFile* FindPageFile(const std::string& path) {
   return nullptr;
 }
 
-HttpReply PageReply(const HttpRequest& request, const PageFile& file, int websocket_port) {
+HttpReply PageReply(const HttpRequest& request, const PageFile& file, PagePorts ports) {
   const std::string tag = absl::StrCat("\"", file.hash, "\"");
   HttpReply reply;
   reply.content_type = TypeOf(file.name);
-  reply.headers = {{"Content-Security-Policy", Policy(websocket_port)},
+  reply.headers = {{"Content-Security-Policy", Policy(ports.websocket)},
                    {"X-Content-Type-Options", "nosniff"},
                    {"Referrer-Policy", "no-referrer"},
                    {"Cross-Origin-Opener-Policy", "same-origin"},
@@ -57,8 +57,11 @@ HttpReply PageReply(const HttpRequest& request, const PageFile& file, int websoc
                    // Asked for again each time: a new server has a new page.
                    {"Cache-Control", "no-cache"},
                    {"ETag", tag}};
-  if (websocket_port > 0) {
-    reply.headers.emplace_back("Beamwright-WebSocket-Port", absl::StrCat(websocket_port));
+  if (ports.grpc > 0) {
+    reply.headers.emplace_back("Beamwright-GRPC-Port", absl::StrCat(ports.grpc));
+  }
+  if (ports.websocket > 0) {
+    reply.headers.emplace_back("Beamwright-WebSocket-Port", absl::StrCat(ports.websocket));
   }
   if (absl::StrContains(request.header("If-None-Match"), tag)) {
     reply.status = 304;

@@ -23,9 +23,15 @@ absl::Span<const PageFile> PageFiles();
 // The file that a path stands for: index.html for "/", else "/page/NAME". Null if there is none.
 const PageFile* FindPageFile(const std::string& path);
 
-// Answers GET and HEAD: the file, or 304 to who has it already. websocket_port: where the page may
-// send sound, which the header Beamwright-WebSocket-Port tells it; 0: nowhere.
-HttpReply PageReply(const HttpRequest& request, const PageFile& file, int websocket_port = 0);
+// Ports of other listeners that the page names or calls; 0: there is none. Headers of the reply
+// have them: Beamwright-GRPC-Port, Beamwright-WebSocket-Port.
+struct PagePorts {
+  int grpc = 0;
+  int websocket = 0;  // where the page sends sound
+};
+
+// Answers GET and HEAD: the file, or 304 to a client that has it already.
+HttpReply PageReply(const HttpRequest& request, const PageFile& file, PagePorts ports = {});
 
 }  // namespace beamwright::http
 

@@ -148,7 +148,7 @@ HttpReply Rest::HandleFile(const HttpRequest& request) const {
     json.Key("models").String("/v1/models").Key("inference").String("/v2").EndObject();
     return JsonReply(json);
   }
-  return is_openapi ? OpenApiReply() : PageReply(request, *file, options_.websocket_port);
+  return is_openapi ? OpenApiReply() : PageReply(request, *file, options_.ports);
 }
 
 HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "server/access/access.h"
 #include "server/http/listener.h"
+#include "server/http/page.h"
 #include "server/http/probes.h"
 #include "server/oip/service.h"
 
@@ -18,8 +19,8 @@ namespace beamwright::http {
 struct RestOptions {
   // For requests that name no time limit of their own.
   absl::Duration timeout = absl::Seconds(60);
-  bool page = false;       // "/" is the page for browsers
-  int websocket_port = 0;  // where the page sends sound; 0: nowhere
+  bool page = false;  // "/" is the page for browsers
+  PagePorts ports;
 };
 
 // Thread-safe. Access, service and probes must outlive it.

@@ -22,8 +22,13 @@ def table(page, name="Answer"):
 def test_typing_and_decoding(page, server):
     page.goto("/")
     page.get_by_label("Source text").fill("tomato")
-    page.get_by_label("beam size").fill("5")
-    page.get_by_label("n best").fill("5")
+    # A new request asks for five answers, and leaves out what the model refuses and what the server does not do.
+    for name in ("n_best", "beam_size"):
+        expect(page.locator(f"#option-{name}")).to_have_value("5")
+    for name in ("fusion", "allowed_list", "lexical_shortlist"):
+        expect(page.locator(f"#option-{name}").locator("xpath=..")).to_have_attribute("hidden", "")
+    assert page.locator("#kind option:not([hidden])").all_inner_texts() == ["Text", "Token ids"]
+    expect(page.locator("#nav-listen")).to_be_hidden()
     page.get_by_label("Source text").press("Control+Enter")
     page.locator(".answer").wait_for()
     wanted = server.decode("g2p-en", "tomato", beam_size=5, n_best=5)["hypotheses"]
@@ -186,12 +191,12 @@ def test_lines_do_the_same(page, server):
         assert [one["text"] for one in json.loads(answer)["results"][0]["decoded"]["hypotheses"]] == wanted
     assert json.loads(shlex.split(line["curl"])[3])["sources"] == [{"text": NASTY}]
     programs = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).parent
-    cli = line["Command line"].replace("127.0.0.1:8001", server.grpc) + " --json"
+    assert server.grpc in line["Command line"] and server.grpc in line["Python"]
+    cli = line["Command line"] + " --json"
     cli = cli.replace(" -- ", " --json -- ", 1).removesuffix(" --json")
     answer = subprocess.run(["sh", "-c", f"PATH={programs}:$PATH; {cli}"], capture_output=True, check=True, text=True).stdout
     assert [one["text"] for one in json.loads(answer)["result"]["decoded"]["hypotheses"]] == wanted
-    python = line["Python"].replace("127.0.0.1:8001", server.grpc)
-    answer = subprocess.run([sys.executable, "-c", python], capture_output=True, check=True, text=True).stdout
+    answer = subprocess.run([sys.executable, "-c", line["Python"]], capture_output=True, check=True, text=True).stdout
     assert [text.split(" ", 1)[1] for text in answer.splitlines()] == wanted
 
 

@@ -4,6 +4,7 @@ import pathlib
 
 import axe_playwright_python
 import pytest
+from playwright.sync_api import expect
 
 from conftest import PICTURES, decode, serving
 
@@ -29,6 +30,7 @@ def test_everybody_can_use_it(page, size, scheme):
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     decode(page, source="internationalization", beam_size=5, n_best=3)
+    expect(page.locator(".answer").first).to_be_in_viewport()
     page.get_by_text("This step as a table").click()
     assert violations(page) == []
     assert no_overflow(page)

@@ -52,6 +52,13 @@ export async function call(path, body, signal) {
   return answer;
 }
 
+/** Ports of the listeners of gRPC and WebSocket; 0: the server has none. */
+export async function listenerPorts() {
+  const { headers } = await fetch('/', { method: 'HEAD', cache: 'no-store' });
+  const port = (name) => Number(headers.get(`Beamwright-${name}-Port`) ?? 0);
+  return { grpc: port('GRPC'), webSocket: port('WebSocket') };
+}
+
 export function modelPath(model, version) {
   const path = `/v1/models/${encodeURIComponent(model)}`;
   return version ? `${path}/versions/${encodeURIComponent(version)}` : path;

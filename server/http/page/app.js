@@ -1,8 +1,8 @@
 // Chooses the page by the fragment of the address and starts it.
-import { call, optionSchema, token } from './api.js';
+import { call, listenerPorts, optionSchema, token } from './api.js';
 import { DecodePage } from './decode.js';
 import { el, find } from './dom.js';
-import { ListenPage } from './listen.js';
+import { canListen, ListenPage } from './listen.js';
 import { StatusPage } from './status.js';
 
 const NAMES = ['decode', 'listen', 'status'];
@@ -10,13 +10,13 @@ const pages = {};
 
 async function startDecode() {
   await start('decode', async (root) => {
-    const [schemas, list] = await Promise.all([optionSchema(), call('/v1/models')]);
+    const [schemas, list, ports] = await Promise.all([optionSchema(), call('/v1/models'), listenerPorts()]);
     root.replaceChildren();
     if (!list.models?.length) {
       root.append(el('p.notice', { role: 'status' }, 'The server has no model yet.'));
       return;
     }
-    pages.decode = new DecodePage(root, schemas, list.models);
+    pages.decode = new DecodePage(root, schemas, list.models, ports.grpc);
   });
 }
 
@@ -30,6 +30,11 @@ async function start(name, fill) {
       el('button.quiet', { type: 'button', onclick: () => route() }, 'Try again')));
     if (error.status === 401 || error.status === 403) find('access').open = true;
   }
+}
+
+// The way to the Listen page is there where that page has something to listen to.
+async function offerListening() {
+  find('nav-listen').hidden = !(await canListen().catch(() => false)) && !location.hash.startsWith('#/listen');
 }
 
 async function route() {
@@ -52,6 +57,7 @@ find('token').value = token.get();
 function takeToken() {
   token.set(find('token').value.trim());
   route();
+  offerListening();
 }
 
 find('token').addEventListener('change', takeToken);
@@ -62,3 +68,4 @@ find('token-form').addEventListener('submit', (event) => {
 });
 window.addEventListener('hashchange', route);
 route();
+offerListening();

@@ -76,7 +76,7 @@ export class BeamView {
     const dropped = count('dropped');
     this.position.textContent = `${text}: ${count('live')} live, ${count('finished')} finished` + (dropped ? `, ${dropped} dropped` : '');
     this.slider.setAttribute('aria-valuetext', this.position.textContent);
-    if (scroll) this.#reveal(this.step, null);
+    if (scroll) this.#reveal(this.step, this.#answerAt(this.step)?.row ?? null);
     if (!this.selected || this.selected.step > this.step) this.select(this.#answerAt(this.step) ?? nodes[0], false);
     this.#fillTable(nodes);
     this.draw();

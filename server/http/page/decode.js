@@ -4,7 +4,7 @@ import { call, modelPath } from './api.js';
 import { BeamView } from './beam.js';
 import { announce, copyButton, el } from './dom.js';
 import { RequestForm } from './form.js';
-import { isKnown, searchKind } from './options.js';
+import { isKnown, NARROW, searchKind } from './options.js';
 import { bodyOf, cliLine, curlLine, fromFragment, pythonLines, toFragment } from './request.js';
 import { searchOfLattice } from './search.js';
 import { searchOfTrace } from './trace.js';
@@ -19,8 +19,10 @@ function searchOf({ decoded, config }) {
 }
 
 export class DecodePage {
-  constructor(root, schemas, models) {
+  /** `grpcPort`: of the server's gRPC listener; 0: it has none that lines could name. */
+  constructor(root, schemas, models, grpcPort) {
     this.schemas = schemas;
+    this.server = `${location.hostname}:${grpcPort || 8001}`;
     this.configs = new Map();
     this.views = [];
     this.form = new RequestForm(schemas, models, { describe: (request) => this.#config(request), onrun: () => this.run(), onchange: () => this.#changed() });
@@ -105,6 +107,7 @@ export class DecodePage {
     this.output.replaceChildren(el(`div.answers${answers.length > 1 ? '.two' : ''}`, {},
       answers.map((answer, index) => this.#panel(answer, index, answers[1 - index]))));
     const best = answers[0].decoded.hypotheses[0];
+    if (NARROW.matches) this.output.scrollIntoView();  // the form is above it and longer than the screen
     announce(best ? `Decoded: ${best.text}` : 'Decoded; no hypothesis');
   }
 
@@ -146,14 +149,14 @@ export class DecodePage {
 
   #drawSnippets() {
     const request = this.form.current;
-    const { origin, hostname, pathname } = location;
+    const { origin, pathname } = location;
     const link = origin + pathname + toFragment(this.form.requests);
     const texts = [['Link', link], ['curl', curlLine(request, this.schemas, origin)],
-      ['Python', pythonLines(request, this.schemas, hostname)], ['Command line', cliLine(request, this.schemas, hostname)]];
+      ['Python', pythonLines(request, this.schemas, this.server)], ['Command line', cliLine(request, this.schemas, this.server)]];
     this.snippets.replaceChildren(el('h2', { id: 'again' }, 'The same again'),
       ...texts.map(([name, text]) => el('div.snippet', { 'data-snippet': name }, el('div.snippet-head', {}, el('h3', {}, name), copyButton(`Copy ${name}`, () => text)),
         el('pre', { tabindex: 0, role: 'region', 'aria-label': name }, el('code', {}, text)))),
-      el('p.help', {}, 'Add -H \'Authorization: Bearer …\', token_file or --token-file where the server asks for a token. Ports of gRPC are the default.'));
+      el('p.help', {}, 'Add -H \'Authorization: Bearer …\', token_file or --token-file where the server asks for a token.'));
   }
 }
 

@@ -1,9 +1,11 @@
 // The form of a request, or of two that are compared.
 import { el } from './dom.js';
 import { readFeatures } from './npy.js';
-import { OptionPanel, searchKind } from './options.js';
-import { emptyRequest } from './request.js';
+import { OptionPanel } from './options.js';
+import { newRequest } from './request.js';
 
+// Answers that a new request asks for.
+const SUGGESTED = 5;
 const KINDS = { text: 'Text', ids: 'Token ids', features: 'Features from a file' };
 
 export class RequestForm {
@@ -11,7 +13,7 @@ export class RequestForm {
   constructor(schemas, models, calls) {
     this.calls = calls;
     this.models = models;
-    this.requests = [{ ...emptyRequest(), model: models[0]?.name ?? '' }];
+    this.requests = [{ ...newRequest(), model: models[0]?.name ?? '' }];
     this.index = 0;
     this.options = new OptionPanel(schemas, () => this.#take());
     this.#build();
@@ -73,7 +75,33 @@ export class RequestForm {
     const description = await this.calls.describe(request);
     if (this.current !== request) return;
     this.options.setDefaults(description?.config?.default_options);
-    this.options.setSearch(searchKind(description?.config));
+    this.options.setModel(description?.config);
+    this.#offerKinds(description);
+    this.#suggest(request, description?.config);
+  }
+
+  /** Leaves out the kinds of source that the model does not take. */
+  #offerKinds(description) {
+    const dtype = description?.encoder_input?.dtype;
+    const takes = { text: !dtype || (/^[iu]/.test(dtype) && Boolean(description.config.source?.vocabulary)),
+      ids: !dtype || /^[iu]/.test(dtype), features: !dtype || /^(f|bf)/.test(dtype) };
+    for (const option of this.kind.options) option.hidden = !takes[option.value] && option.value !== this.current.kind;
+    const [first] = Object.keys(takes).filter((kind) => takes[kind]);
+    if (takes[this.current.kind] || this.current.source !== '' || !first) return;
+    this.kind.value = first;
+    this.#take();
+  }
+
+  /** Of a new request, not one of a link: several answers, from a beam that has as many. */
+  #suggest(request, config) {
+    if (!request.isNew || !config) return;
+    request.isNew = false;
+    const beam = Math.min(SUGGESTED, config.limits?.max_beam_size || SUGGESTED);
+    const fallbacks = config.default_options ?? {};
+    if (!request.options.n_best && !(fallbacks.n_best > 1)) request.options.n_best = String(beam);
+    if (!request.options.beam_size && !(fallbacks.beam_size >= beam)) request.options.beam_size = String(beam);
+    this.options.set(request.options);
+    this.calls.onchange();
   }
 
   async #read() {

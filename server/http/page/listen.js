@@ -1,7 +1,7 @@
 // The listen page: sound from a file or the microphone, and the words as they settle.
-import { call, modelPath } from './api.js';
+import { call, listenerPorts, modelPath } from './api.js';
 import { announce, el, short } from './dom.js';
-import { Microphone, SoundStream, samplesOf, streamPort } from './stream.js';
+import { Microphone, SoundStream, samplesOf } from './stream.js';
 
 const N_BEST = 4;
 
@@ -26,9 +26,14 @@ function sharedWords(texts) {
   return texts.every(isBetween) ? length : Math.max(0, first.lastIndexOf(' ', length - 1) + 1);
 }
 
+/** Whether the server has what the page needs: a listener of streams and a model that hears sound. */
+export async function canListen() {
+  return (await listenerPorts()).webSocket > 0 && (await modelsWithSound()).length > 0;
+}
+
 export class ListenPage {
   static async start(root) {
-    const port = await streamPort();
+    const port = (await listenerPorts()).webSocket;
     const models = port ? await modelsWithSound() : [];
     const none = !port ? 'The server takes no streams of sound: it was started without --websocket-address.' :
       models.length === 0 ? 'No model of this server hears sound.' : '';

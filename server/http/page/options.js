@@ -4,7 +4,7 @@ import { el } from './dom.js';
 // Asked for by the page itself, which draws it.
 const OWN = ['lattice'];
 // There the answer stands below the form: groups are closed, so that it is near.
-const NARROW = matchMedia('(max-width: 900px)');
+export const NARROW = matchMedia('(max-width: 900px)');
 
 const MESSAGES = {
   'beamwright.v1.TargetTokens': 'tokens',
@@ -32,6 +32,16 @@ export function searchKind(config) {
   if (!config) return '';
   if (config.ctc) return 'SEARCH_CTC';
   return config.transducer ? 'SEARCH_TRANSDUCER' : 'SEARCH_TOKENS';
+}
+
+/** Options that the model refuses because its bundle does not have what they are about. */
+function refusedBy(config) {
+  if (!config) return new Set();
+  const needs = {
+    fusion: config.scorers?.length > 0, allowed_list: config.token_lists?.length > 0, lexical_shortlist: Boolean(config.lexical_table),
+    attention: Boolean(config.decoder?.attention_output), coverage_penalty: Boolean(config.decoder?.attention_output),
+  };
+  return new Set(Object.keys(needs).filter((name) => !needs[name]));
 }
 
 /** Whether that kind of search has the option. */
@@ -98,6 +108,7 @@ export class OptionPanel {
     this.schemas = schemas;
     this.rows = new Map();
     this.search = '';
+    this.refused = new Set();
     this.onchange = onchange;
     const groups = new Map();
     for (const [name, schema] of Object.entries(schemas)) {
@@ -148,7 +159,8 @@ export class OptionPanel {
       for (const row of group.rows) {
         const fits = `${row.name.replaceAll('_', ' ')} ${row.schema.description ?? ''}`.toLowerCase().includes(wanted);
         // What is set stays in sight, whatever the model: else nobody could take it back.
-        const shown = fits && (isKnown(row.schema, this.search) || row.input.value !== '');
+        const isOffered = isKnown(row.schema, this.search) && !this.refused.has(row.name);
+        const shown = fits && (isOffered || row.input.value !== '');
         row.element.hidden = !shown;
         any ||= shown;
       }
@@ -157,10 +169,10 @@ export class OptionPanel {
     }
   }
 
-  /** Leaves out the options that the model's kind of search does not have. */
-  setSearch(search) {
-    if (search === this.search) return;
-    this.search = search;
+  /** Leaves out the options that the model's kind of search does not have, or that this model refuses. */
+  setModel(config) {
+    this.search = searchKind(config);
+    this.refused = refusedBy(config);
     this.#narrow(false);
   }
 

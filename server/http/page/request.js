@@ -5,6 +5,9 @@ import { kindOf, pair, shortEnum, toJson, valuesOf } from './options.js';
 /** {model, version, kind: 'text' | 'ids' | 'features', source, features, options: {name: text}} */
 export const emptyRequest = () => ({ model: '', version: '', kind: 'text', source: '', features: null, options: {} });
 
+/** One that nobody has typed yet: the page suggests options for it. */
+export const newRequest = () => ({ ...emptyRequest(), isNew: true });
+
 const ids = (text) => text.split(/[\s,]+/).filter(Boolean).map((id) => (Number.isInteger(Number(id)) ? Number(id) : id));
 
 function sourceJson(request) {
@@ -49,6 +52,7 @@ export function toFragment(requests) {
 
 export function fromFragment(fragment, schemas) {
   const parameters = new URLSearchParams(fragment.split('?')[1] ?? '');
+  if ([...parameters.keys()].length === 0) return [newRequest()];
   const requests = [read(parameters, '', schemas)];
   if ([...parameters.keys()].some((name) => name.startsWith('b.'))) requests.push(read(parameters, 'b.', schemas));
   return requests;
@@ -83,10 +87,11 @@ function cliFeatures({ name, isRaw, tensor }) {
   return flags;
 }
 
-export function cliLine(request, schemas, host) {
+/** `server`: host:port of gRPC. */
+export function cliLine(request, schemas, server) {
   const { features } = request;
   if (request.kind === 'features' && features?.isRaw && features.tensor.dtype !== 'f32') return '# Of raw values, the command line takes f32 alone: save them as .npy.';
-  const words = ['beamwright decode', `--server ${shellQuote(`${host}:8001`)}`, `--model=${shellQuote(request.model)}`];
+  const words = ['beamwright decode', `--server ${shellQuote(server)}`, `--model=${shellQuote(request.model)}`];
   if (request.version) words.push(`--version=${shellQuote(request.version)}`);
   for (const [name, text] of Object.entries(request.options)) {
     if (schemas[name]) words.push(...cliOption(name, schemas[name], text));
@@ -115,7 +120,7 @@ function pythonFeatures({ name, isRaw, tensor }) {
   return isRaw ? `numpy.fromfile(${python(name)}, ${python(NUMPY[tensor.dtype])}).reshape(${tensor.shape.join(', ')})` : `numpy.load(${python(name)})`;
 }
 
-export function pythonLines(request, schemas, host) {
+export function pythonLines(request, schemas, server) {
   const source = request.kind === 'ids' ? `[${ids(request.source).join(', ')}]` :
     request.kind === 'features' ? pythonFeatures(request.features ?? { name: request.source || 'features.npy' }) : python(request.source);
   const options = [`model=${python(request.model)}`];
@@ -124,7 +129,7 @@ export function pythonLines(request, schemas, host) {
     if (schemas[name]) options.push(`${name}=${pythonOption(name, schemas[name], text)}`);
   }
   return [...(request.kind === 'features' ? ['import numpy'] : []), 'import beamwright', '',
-    `with beamwright.Client(${python(`${host}:8001`)}) as client:`,
+    `with beamwright.Client(${python(server)}) as client:`,
     `    decoded = client.decode(${source}, ${options.join(', ')})`,
     '    for hypothesis in decoded.hypotheses:',
     '        print(hypothesis.score, hypothesis.text)'].join('\n');

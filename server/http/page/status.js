@@ -80,18 +80,21 @@ export class StatusPage {
     const m = now.metrics;
     const one = (name) => sum(m[name]);
     const rate = (name, fits) => Math.max(0, sum(m[name], fits) - sum(before.metrics[name], fits)) / seconds;
-    const p = (share) => quantile(before.metrics.beamwright_request_duration_seconds ?? [], m.beamwright_request_duration_seconds ?? [], share);
+    const durations = (metrics) => metrics.beamwright_request_duration_seconds ?? [];
+    const p = (share) => quantile(durations(before.metrics), durations(m), share);
+    const overall = (share) => (durations(m).length > 0 ? quantile([], durations(m), share) : null);
     const latency = p(0.99);
+    const calls = one('beamwright_requests_total').toLocaleString('en');
     this.#tile('State', one('beamwright_draining') ? 'draining' : one('beamwright_ready') ? 'ready' : 'not ready', `up ${duration(Date.now() / 1000 - one('process_start_time_seconds'))}`);
-    this.#tile('Calls a second', short(rate('beamwright_requests_total'), 1), `${short(rate('beamwright_requests_total', (labels) => labels.code !== 'OK'), 1)} failed, ${short(rate('beamwright_requests_rejected_total'), 1)} refused`, rate('beamwright_requests_total'));
-    this.#tile('Latency p99', milliseconds(latency), `median ${milliseconds(p(0.5))}`, latency === null ? 0 : latency * 1000);
+    this.#tile('Calls a second', short(rate('beamwright_requests_total'), 1), `${short(rate('beamwright_requests_total', (labels) => labels.code !== 'OK'), 1)} failed, ${short(rate('beamwright_requests_rejected_total'), 1)} refused; ${calls} in all`, rate('beamwright_requests_total'));
+    this.#tile('Latency p99', milliseconds(latency ?? overall(0.99)), latency === null ? `of all calls; median ${milliseconds(overall(0.5))}` : `median ${milliseconds(p(0.5))}`, latency === null ? 0 : latency * 1000);
     this.#tile('Rows', short(one('beamwright_beam_rows_active'), 0), `of ${one('beamwright_beam_rows_capacity').toLocaleString('en')}`, one('beamwright_beam_rows_active'));
     this.#tile('Queue', short(one('beamwright_requests_waiting'), 0), `${one('beamwright_requests_running')} running, oldest ${milliseconds(one('beamwright_queue_oldest_age_seconds'))}`, one('beamwright_requests_waiting'));
     this.#tile('Memory', bytes(one('process_resident_memory_bytes')), `of ${bytes(one('beamwright_memory_limit_bytes'))}`, one('process_resident_memory_bytes') / 2 ** 20);
     this.#tile('CPU', `${short(rate('process_cpu_seconds_total') * 100, 0)} %`, `${one('beamwright_inference_threads')} compute ${one('beamwright_inference_threads') === 1 ? 'thread' : 'threads'}`, rate('process_cpu_seconds_total') * 100);
     this.#fillModels(now, before, seconds);
     const build = m.beamwright_build_info?.[0]?.labels ?? {};
-    this.facts.textContent = `Beamwright ${build.version ?? ''} · ${build.instruction_set ?? ''} · read every ${PERIOD_MS / 1000} s while this page is in sight`;
+    this.facts.textContent = `Beamwright ${build.version ?? ''} · ${build.instruction_set ?? ''} · read every ${PERIOD_MS / 1000} s while this page is in sight; times are those of the last ${PERIOD_MS / 1000} s, or of all calls if there were none`;
     this.before = now;
   }
 
@@ -117,7 +120,9 @@ export class StatusPage {
     const heads = ['model', 'version', 'state', 'calls a second', 'median', 'p99', 'step', 'rows a step', 'sources in all'];
     const rows = now.models.map((model) => {
       const of = (metrics, name) => (metrics[name] ?? []).filter(({ labels }) => labels.model === model.name && labels.version === model.version);
-      const q = (name, share) => quantile(of(before.metrics, name), of(now.metrics, name), share);
+      // Where nothing came since the last reading: of all that came.
+      const q = (name, share) => quantile(of(before.metrics, name), of(now.metrics, name), share) ??
+        (of(now.metrics, name).length > 0 ? quantile([], of(now.metrics, name), share) : null);
       const calls = sum(of(now.metrics, 'beamwright_requests_total')) - sum(of(before.metrics, 'beamwright_requests_total'));
       const batch = q('beamwright_step_batch_rows', 0.5);
       const numbers = [short(calls / seconds, 1), milliseconds(q('beamwright_request_duration_seconds', 0.5)), milliseconds(q('beamwright_request_duration_seconds', 0.99)),

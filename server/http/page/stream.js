@@ -7,12 +7,6 @@ const MOST_BUFFERED = 1 << 20;
 const base64url = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
   .replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 
-/** The port of the listener; 0: the server has none. */
-export async function streamPort() {
-  const reply = await fetch('/', { method: 'HEAD', cache: 'no-store' });
-  return Number(reply.headers.get('Beamwright-WebSocket-Port') ?? 0);
-}
-
 /** One source. `calls`: onanswer(object), onend(error text or ''). */
 export class SoundStream {
   constructor(port, parameters, calls) {

@@ -65,7 +65,8 @@ TEST(PageTest, BrowsersMayRunWhatIsServedAndNothingElse) {
 }
 
 TEST(PageTest, ThePageMaySendSoundToTheListenerOfStreams) {
-  const auto headers = HeadersOf(PageReply(Request("/"), *FindPageFile("/"), 6006));
+  const auto headers = HeadersOf(PageReply(Request("/"), *FindPageFile("/"), {9001, 6006}));
+  EXPECT_EQ(headers.at("Beamwright-GRPC-Port"), "9001");
   EXPECT_EQ(headers.at("Beamwright-WebSocket-Port"), "6006");
   EXPECT_THAT(headers.at("Content-Security-Policy"),
               HasSubstr("connect-src 'self' ws://*:6006 wss://*:6006;"));
