@@ -113,12 +113,12 @@ std::string MergedText(const LoadTestReport& merged) {
       "%d load tests together, %.1f s\n%s  %.1f sources/s, %.1f calls/s, %.1f tokens/s\n"
       "%s  p50 %.3f ms, p90 %.3f ms, p99 %.3f ms, max %.3f ms\n"
       "         p99.9 %.3f ms, p99.99 %.3f ms, mean %.3f ms, deviation %.3f ms\n"
-      "%s  %s calls answered, %s sources decoded, %s calls failed\n",
+      "%s%s  %s calls answered, %s sources decoded, %s calls failed\n",
       merged.merged_runs(), merged.elapsed_seconds(), Bold("rate   "), merged.sources_per_second(),
       merged.calls_per_second(), merged.tokens_per_second(), Bold("latency"), ms.p50(), ms.p90(),
-      ms.p99(), ms.max(), ms.p99_9(), ms.p99_99(), ms.mean(), ms.deviation(), Bold("counts "),
-      WithCommas(merged.answered_calls()), WithCommas(merged.decoded_sources()),
-      WithCommas(Failed(merged)));
+      ms.p99(), ms.max(), ms.p99_9(), ms.p99_99(), ms.mean(), ms.deviation(),
+      UncertainText(merged.answered_calls()), Bold("counts "), WithCommas(merged.answered_calls()),
+      WithCommas(merged.decoded_sources()), WithCommas(Failed(merged)));
   if (!merged.invalid().empty()) {
     absl::StrAppend(&text, Bold("INVALID"), "  ", merged.invalid(), "\n");
   }

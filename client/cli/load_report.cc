@@ -2,10 +2,13 @@
 
 #include <map>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/answers.h"
 #include "client/cli/connection.h"
 #include "client/cli/terminal.h"
@@ -82,6 +85,21 @@ void SetPercentiles(const Percentiles& times, LatencyMs& message) {
   message.set_deviation(absl::ToDoubleMilliseconds(times.deviation));
 }
 
+std::string UncertainText(int64_t num_calls) {
+  constexpr double kFewest = 100;
+  constexpr std::pair<const char*, double> kBeyond[] = {
+      {"p50", 0.5}, {"p90", 0.1}, {"p99", 0.01}, {"p99.9", 0.001}, {"p99.99", 0.0001}};
+  std::vector<const char*> uncertain;
+  for (const auto& [name, share] : kBeyond) {
+    if (static_cast<double>(num_calls) * share < kFewest) {
+      uncertain.push_back(name);
+    }
+  }
+  return uncertain.empty() ? ""
+                           : absl::StrCat("         uncertain, with fewer than 100 calls beyond: ",
+                                          absl::StrJoin(uncertain, ", "), "\n");
+}
+
 std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report) {
   const bool open = options.rate > 0 || options.replay;
   std::string text = absl::StrFormat(
@@ -103,6 +121,7 @@ std::string ReportText(const LoadOptions& options, int connections, const LoadRe
                         absl::ToDoubleMilliseconds(report.latency.p9999),
                         absl::ToDoubleMilliseconds(report.latency.mean),
                         absl::ToDoubleMilliseconds(report.latency.deviation));
+  absl::StrAppend(&text, UncertainText(report.num_calls));
   if (options.stream) {
     absl::StrAppend(&text, Bold("stable "), "  ", PercentilesText(report.first_token),
                     " to the first token\n");

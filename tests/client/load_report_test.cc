@@ -1,4 +1,6 @@
 // What load tests leave behind: reports, figures for programs, exit codes.
+#include "client/cli/load_report.h"
+
 #include <algorithm>
 #include <atomic>
 #include <fstream>
@@ -43,6 +45,14 @@ void Check(const std::string& script, const std::vector<std::string>& arguments)
   command.insert(command.end(), arguments.begin(), arguments.end());
   const ProcessResult result = RunProcess(command);
   EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST(LoadReportTest, PercentilesWithFewCallsBeyondAreMarked) {
+  EXPECT_EQ(UncertainText(14),
+            "         uncertain, with fewer than 100 calls beyond: p50, p90, p99, p99.9, p99.99\n");
+  EXPECT_EQ(UncertainText(10'000),
+            "         uncertain, with fewer than 100 calls beyond: p99.9, p99.99\n");
+  EXPECT_EQ(UncertainText(1'000'000), "");
 }
 
 TEST(LoadReportTest, ASweepRunsEachLoadAndIsComparedWithItself) {
