@@ -46,6 +46,7 @@ constexpr CallRule kRules[] = {
     {"GET /v1/models/*/versions/*", kAnyRole},
     {"POST /v1/models/*", kDecode},  // NAME:decode
     {"POST /v1/models/*/versions/*", kDecode},
+    {"POST /v1/audio/transcriptions", kDecode},
     {"GET /v2", kAnyRole},
     {"GET /v2/models/stats", kObserve | kOperate},
     {"GET /v2/models/*", kAnyRole},

@@ -27,6 +27,9 @@ serving::Method MethodOf(const std::string& path) {
   if (absl::StartsWith(path, "/v2/models/") && absl::EndsWith(path, "/infer")) {
     return serving::Method::kHttpInfer;
   }
+  if (path == kTranscriptions) {
+    return serving::Method::kHttpTranscribe;
+  }
   for (const auto& [verb, method] : kVerbs) {
     if (absl::StartsWith(path, "/v1/models/") && absl::EndsWith(path, verb)) {
       return method;

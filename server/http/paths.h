@@ -9,6 +9,8 @@
 
 namespace beamwright::http {
 
+inline constexpr char kTranscriptions[] = "/v1/audio/transcriptions";
+
 // models/NAME or models/NAME/versions/VERSION; what follows is left in `rest`.
 struct ModelPath {
   std::string model;
@@ -19,8 +21,8 @@ struct ModelPath {
 // Of the pieces between a path's slashes, at least three: "v1", "models", ...
 ModelPath SplitModelPath(const std::vector<std::string>& pieces);
 
-// The call that a path stands for: /v1/models/...:VERB, /v2/models/.../infer; kHttpOther for
-// others.
+// The call that a path stands for: /v1/models/...:VERB, /v2/models/.../infer, transcriptions;
+// kHttpOther for others.
 serving::Method MethodOf(const std::string& path);
 
 }  // namespace beamwright::http

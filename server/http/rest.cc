@@ -21,6 +21,7 @@
 #include "server/http/request_json.h"
 #include "server/http/status_json.h"
 #include "server/http/stream_reply.h"
+#include "server/http/transcription.h"
 #include "server/serving/scorer.h"
 
 namespace beamwright::http {
@@ -156,6 +157,12 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
   const serving::ModelRegistry& models = service_.core().models();
   if (pieces.size() == 2 && pieces[1] == "status") {
     return IsGet(request) ? StatusReply(service_.core().metrics()) : WrongMethod(request, "GET");
+  }
+  if (request.path == kTranscriptions) {
+    return request.method == "POST"
+               ? Transcribe(request, service_.core(),
+                            {MethodOf(request.path), identity, options_.timeout})
+               : WrongMethod(request, "POST");
   }
   if (pieces.size() < 2 || pieces[1] != "models") {
     return NoSuchPath(request);

@@ -30,6 +30,7 @@ absl::string_view NameOf(Method method) {
     case Method::kModelStreamInfer:
       return "ModelStreamInfer";
     case Method::kRecognize:
+    case Method::kHttpTranscribe:
     case Method::kWebSocketRecognize:
       return "Recognize";
     case Method::kModelInfer:

@@ -27,6 +27,7 @@ enum class Method {
   kHttpScore,
   kHttpAlign,
   kHttpInfer,
+  kHttpTranscribe,
   kHttpOther,
   kWebSocketRecognize,
 };

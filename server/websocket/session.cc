@@ -305,7 +305,7 @@ bool Session::TakeAnswers() {
     case serving::Recognition::Taken::kNothing:
       return false;
     case serving::Recognition::Taken::kMessage:
-      json_->Append(message, texts);
+      json_->Append(message, is_complete_, texts);
       texts_.insert(texts_.end(), std::make_move_iterator(texts.begin()),
                     std::make_move_iterator(texts.end()));
       break;
@@ -317,6 +317,11 @@ bool Session::TakeAnswers() {
 }
 
 void Session::EndSource(const absl::Status& status) {
+  if (json_.has_value()) {
+    std::vector<std::string> texts;
+    json_->Flush(texts);
+    texts_.insert(texts_.end(), texts.begin(), texts.end());
+  }
   json_.reset();
   recognition_ = nullptr;
   is_complete_ = false;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "ops/base/json_writer.h"
+#include "server/serving/words.h"
 
 namespace beamwright::websocket {
 namespace {
@@ -42,9 +43,16 @@ std::string SherpaJson::Write(const v1::RecognizedSegment& segment, bool is_fina
     json.Float(log_prob);
   }
   json.EndArray();
-  for (const char* unknown : {"lm_probs", "context_scores", "words"}) {
+  for (const char* unknown : {"lm_probs", "context_scores"}) {
     json.Key(unknown).BeginArray().EndArray();
   }
+  json.Key("words").BeginArray();
+  for (const serving::Word& word : serving::WordsOf(model_, best)) {
+    json.BeginObject().Key("word").String(word.text);
+    json.Key("start").Double(Seconds(word.begin_ms));
+    json.Key("end").Double(Seconds(word.end_ms)).EndObject();
+  }
+  json.EndArray();
   json.Key("segment").Int(segment.number());
   json.Key("start_time").Double(Seconds(segment.begin_ms()));
   json.Key("is_final").Bool(is_final).Key("is_eof").Bool(is_eof);
@@ -61,19 +69,33 @@ std::string SherpaJson::Write(const v1::RecognizedSegment& segment, bool is_fina
   return json.text();
 }
 
-void SherpaJson::Append(const v1::RecognizeResponse& message, std::vector<std::string>& texts) {
+void SherpaJson::Flush(std::vector<std::string>& texts) {
+  if (waiting_.has_value()) {
+    texts.push_back(Write(*waiting_, true, false));
+    waiting_.reset();
+  }
+}
+
+void SherpaJson::Append(const v1::RecognizeResponse& message, bool is_complete,
+                        std::vector<std::string>& texts) {
   const bool is_last = message.has_summary();
-  for (int i = 0; i < message.segments_size(); ++i) {
-    ended_ = message.segments(i);
-    texts.push_back(Write(ended_, true, is_last && i + 1 == message.segments_size()));
+  for (const v1::RecognizedSegment& segment : message.segments()) {
+    Flush(texts);
+    waiting_ = segment;
     so_far_.Clear();
-    so_far_.set_number(ended_.number() + 1);
-    so_far_.set_begin_ms(ended_.end_ms());
+    so_far_.set_number(segment.number() + 1);
+    so_far_.set_begin_ms(segment.end_ms());
     stable_.clear();
     told_.clear();
   }
-  if (is_last && message.segments().empty()) {
-    texts.push_back(Write(ended_, true, true));
+  if (is_last) {
+    so_far_.clear_hypotheses();
+    texts.push_back(Write(waiting_.has_value() ? *waiting_ : so_far_, true, true));
+    waiting_.reset();
+    return;
+  }
+  if (!is_complete || message.has_stable() || message.has_provisional()) {
+    Flush(texts);
   }
   if (message.has_stable()) {
     stable_ = message.stable().text();
@@ -83,7 +105,7 @@ void SherpaJson::Append(const v1::RecognizeResponse& message, std::vector<std::s
     *so_far_.add_hypotheses() = message.provisional();
     so_far_.mutable_hypotheses()->Add(message.alternatives().begin(), message.alternatives().end());
   }
-  if (!is_last && (message.has_stable() || message.has_provisional())) {
+  if (message.has_stable() || message.has_provisional()) {
     std::string text = Write(so_far_, false, false);
     if (text != told_) {
       told_ = text;

@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_SERVER_WEBSOCKET_SHERPA_JSON_H_
 #define BEAMWRIGHT_SERVER_WEBSOCKET_SHERPA_JSON_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,17 +20,22 @@ class SherpaJson {
   explicit SherpaJson(const engine::DecodeModel& model) : model_(model) {}
 
   // Appends the texts that a message of Recognize becomes: one for each segment that ended, then
-  // one for what is known of the next, if that is news. The last of a source says so (is_eof), for
-  // which the last segment may be told again. Times are seconds: those of tokens count from the
-  // beginning of their segment, `start_time` is that of the segment; there are none where the model
-  // does not tell what a frame stands for.
-  void Append(const v1::RecognizeResponse& message, std::vector<std::string>& texts);
+  // one for what is known of the next, if that is news. The last of a source says so (is_eof): once
+  // the client has sent all of it (`is_complete`), a segment that ended waits for the next message,
+  // which says whether it is the last. If the last segment was sent before, an empty one follows
+  // it. Times are seconds: those of tokens and words count from the beginning of their segment,
+  // `start_time` is that of the segment; there are none where the model does not tell what a frame
+  // stands for.
+  void Append(const v1::RecognizeResponse& message, bool is_complete,
+              std::vector<std::string>& texts);
+  // The source ends without a last message: appends the segment that waits.
+  void Flush(std::vector<std::string>& texts);
 
  private:
   std::string Write(const v1::RecognizedSegment& segment, bool is_final, bool is_eof) const;
 
   const engine::DecodeModel& model_;
-  v1::RecognizedSegment ended_;   // the last that did
+  std::optional<v1::RecognizedSegment> waiting_;  // has ended, and is not sent yet
   v1::RecognizedSegment so_far_;  // what is known of the one that goes on: its best hypothesis
   std::string stable_;            // of it, as text
   std::string told_;              // the last text of it

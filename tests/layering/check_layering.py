@@ -66,7 +66,7 @@ ALLOWED = {
     "server/serving": [*ENGINE, "server/access"],
     "server/oip": SERVING,
     "server/rpc": [*SERVING, "server/oip", "grpc"],
-    "server/http": [*SERVING, "server/oip"],
+    "server/http": [*SERVING, "server/oip", "ops/audio"],
     # Requests, replies and access of HTTP, which a WebSocket begins as.
     "server/websocket": [*SERVING, "server/http"],
     "server": [*SERVING, "server/oip", "server/rpc", "server/http", "server/websocket", "grpc"],

@@ -32,6 +32,11 @@ def test_what_is_said_is_heard(client, name):
     assert client.recognize(MODEL / name).result().text == SPOKEN[name]
 
 
+def test_a_recording_is_transcribed(client):
+    name, said = next(iter(SPOKEN.items()))
+    assert client.transcribe(MODEL / name, beam_size=2).text == said
+
+
 @pytest.mark.parametrize("name", SPOKEN)
 def test_pieces_change_nothing(client, name):
     whole = client.recognize(samples(name)).result().segments[0].hypotheses[0]

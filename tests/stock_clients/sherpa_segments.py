@@ -44,8 +44,11 @@ class Speech:
 
 
 def finals(answers):
-    """Of each segment its last word; the last segment may be repeated with the end of the source."""
-    return list({answer["segment"]: answer for answer in answers if answer["is_final"]}.values())
+    """Of each segment its last message: the only one that is final."""
+    found = [answer for answer in answers if answer["is_final"]]
+    numbers = [answer["segment"] for answer in found]
+    check(len(numbers) == len(set(numbers)), f"segments that are final: {numbers}")
+    return found
 
 
 def check_segments(what, answers, speech, pause):

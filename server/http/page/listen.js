@@ -141,11 +141,9 @@ export class ListenPage {
     }
     this.now.replaceChildren();
     this.#showBeam([]);
-    const item = this.#segment(answer);
-    // The last one is told again when the source ends behind it.
-    const known = this.segments.children[answer.segment];
-    if (known) known.replaceWith(item);
-    else this.segments.append(item);
+    // The end of a source whose last segment is here already.
+    if (answer.is_eof && answer.segment > 0 && !answer.text) return;
+    this.segments.append(this.#segment(answer));
     announce(answer.text);
   }
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/websocket/sherpa_json.h"
 #include "tests/e2e/becomes.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"
@@ -143,6 +144,68 @@ TEST_F(ListenerTest, AReasonThatIsTooLongEndsWithAWholeCharacter) {
     EXPECT_GE(reason.size(), 122U);
     EXPECT_EQ(reason.substr(reason.size() - 2), "\u00e9") << reason;
   }
+}
+
+v1::RecognizeResponse Ended(int number, const std::string& text) {
+  v1::RecognizeResponse message;
+  v1::RecognizedSegment& segment = *message.add_segments();
+  segment.set_number(number);
+  segment.add_hypotheses()->set_text(text);
+  return message;
+}
+
+// The summary may come with the last segment, just behind it, or long after it.
+TEST_F(ListenerTest, EachSegmentHasOneFinalMessage) {
+  const serving::ModelPtr model = *models_->Lookup("chunks", "");
+  const auto texts_of = [&](const std::vector<std::pair<v1::RecognizeResponse, bool>>& messages) {
+    SherpaJson json(*model);
+    std::vector<std::string> texts;
+    for (const auto& [message, is_complete] : messages) {
+      json.Append(message, is_complete, texts);
+    }
+    return texts;
+  };
+  v1::RecognizeResponse summary;
+  summary.mutable_summary()->set_model("chunks");
+  v1::RecognizeResponse both = Ended(1, "t5");
+  both.MergeFrom(summary);
+  const auto final_of = [](int number, const std::string& text, bool is_eof) {
+    return testing::AllOf(
+        StartsWith(absl::StrCat("{\"text\":\"", text, "\"")),
+        HasSubstr(absl::StrCat("\"segment\":", number, ",")),
+        HasSubstr(absl::StrCat("\"is_final\":true,\"is_eof\":", is_eof ? "true" : "false")));
+  };
+  EXPECT_THAT(texts_of({{Ended(0, "t3"), false}}), testing::ElementsAre(final_of(0, "t3", false)));
+  EXPECT_THAT(texts_of({{Ended(0, "t3"), false}, {summary, true}}),
+              testing::ElementsAre(final_of(0, "t3", false), final_of(1, "", true)));
+  EXPECT_THAT(texts_of({{Ended(0, "t3"), true}, {summary, true}}),
+              testing::ElementsAre(final_of(0, "t3", true)));
+  EXPECT_THAT(texts_of({{Ended(0, "t3"), true}, {both, true}}),
+              testing::ElementsAre(final_of(0, "t3", false), final_of(1, "t5", true)));
+  EXPECT_THAT(texts_of({{summary, true}}), testing::ElementsAre(final_of(0, "", true)));
+  // A source that fails behind a segment.
+  SherpaJson json(*model);
+  std::vector<std::string> texts;
+  json.Append(Ended(0, "t3"), true, texts);
+  EXPECT_THAT(texts, testing::IsEmpty());
+  json.Flush(texts);
+  EXPECT_THAT(texts, testing::ElementsAre(final_of(0, "t3", false)));
+}
+
+TEST_F(ListenerTest, WordsHaveTimes) {
+  v1::RecognizeResponse message = Ended(0, "t3 t17");
+  v1::Hypothesis& best = *message.mutable_segments(0)->mutable_hypotheses(0);
+  for (const int token : {3, 17}) {
+    best.add_tokens(token);
+    best.add_token_frames(token);
+    best.add_token_durations(2);
+  }
+  SherpaJson json(*models_->Lookup("chunks", "").value());
+  std::vector<std::string> texts;
+  json.Append(message, false, texts);
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_THAT(texts[0], HasSubstr("\"words\":[{\"word\":\"t3\",\"start\":0.12,\"end\":0.2},"
+                                  "{\"word\":\"t17\",\"start\":0.68,\"end\":0.76}]"));
 }
 
 TEST_F(ListenerTest, WhoNeverAsksIsLetGo) {

@@ -24,6 +24,7 @@ from ._types import (
     Health,
     ModelDescription,
     ModelSummary,
+    Recognition,
     Scored,
     SourceLike,
     StreamUpdate,
@@ -399,6 +400,34 @@ class AsyncClient(BaseClient):
             metadata=self._settings.metadata,
         )
         return AsyncRecognizeStream(call, requests, self._settings)
+
+    @_calls.with_options(DECODE_OPTIONS)
+    async def transcribe(
+        self,
+        source: Any,
+        *,
+        sample_rate: int | None = None,
+        model: str | None = None,
+        version: str | int | None = None,
+        timeout: float | None = None,
+        **options: Unpack[DecodeOptions],
+    ) -> Recognition:
+        """Recognises a recording and waits for all of it.
+
+        Args:
+            source: As for recognize.
+            sample_rate: Samples a second, of arrays; 16000 if not given.
+            model: The model's name.
+            version: Its version or a label.
+            timeout: Seconds, for all of it.
+            **options: As for decode.
+
+        Returns:
+            The source's segments; `text` is that of all of them.
+        """
+        return await self.recognize(
+            source, sample_rate=sample_rate, model=model, version=version, timeout=timeout, **options
+        ).result()
 
     @_calls.with_options(SCORE_OPTIONS)
     async def score(

@@ -1,0 +1,173 @@
+#include "server/http/multipart.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ops/base/status.h"
+
+namespace beamwright::http {
+namespace {
+
+constexpr absl::string_view kLineEnd = "\r\n";
+
+absl::Status Malformed(absl::string_view why) {
+  return Invalid("the multipart/form-data body is malformed: ", why);
+}
+
+// Takes a parameter "; name=value" or "; name="value"" from the front. False: there is none.
+absl::StatusOr<bool> TakeParameter(absl::string_view& text, std::string& name, std::string& value) {
+  text = absl::StripLeadingAsciiWhitespace(text);
+  if (text.empty()) {
+    return false;
+  }
+  if (!absl::ConsumePrefix(&text, ";")) {
+    return Malformed("a parameter does not begin with ';'");
+  }
+  text = absl::StripLeadingAsciiWhitespace(text);
+  const size_t equals = text.find('=');
+  if (equals == absl::string_view::npos) {
+    return Malformed("a parameter has no value");
+  }
+  name = absl::AsciiStrToLower(absl::StripAsciiWhitespace(text.substr(0, equals)));
+  text.remove_prefix(equals + 1);
+  value.clear();
+  if (!absl::ConsumePrefix(&text, "\"")) {
+    const size_t end = text.find(';');
+    value = std::string(absl::StripAsciiWhitespace(text.substr(0, end)));
+    text.remove_prefix(std::min(end, text.size()));
+    return true;
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') {
+      text.remove_prefix(i + 1);
+      return true;
+    }
+    if (text[i] == '\\' && i + 1 < text.size()) {
+      ++i;
+    }
+    value += text[i];
+  }
+  return Malformed("a quoted value does not end");
+}
+
+absl::StatusOr<std::string> BoundaryOf(absl::string_view content_type) {
+  const size_t end = std::min(content_type.find(';'), content_type.size());
+  if (!absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(content_type.substr(0, end)),
+                              "multipart/form-data")) {
+    return Invalid("the content type is '", content_type.substr(0, 200),
+                   "'; a file is sent as multipart/form-data");
+  }
+  absl::string_view rest = content_type.substr(end);
+  std::string boundary;
+  std::string name;
+  std::string value;
+  for (;;) {
+    BW_ASSIGN_OR_RETURN(const bool is_taken, TakeParameter(rest, name, value));
+    if (!is_taken) {
+      break;
+    }
+    if (name == "boundary" && !boundary.empty()) {
+      return Malformed("it has two boundaries");
+    }
+    if (name == "boundary") {
+      boundary = value;
+    }
+  }
+  constexpr size_t kLongest = 70;
+  constexpr absl::string_view kMarks = "'()+_,-./:=? ";
+  bool is_good = !boundary.empty() && boundary.size() <= kLongest && boundary.back() != ' ';
+  for (const char c : boundary) {
+    is_good = is_good &&
+              (absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains(kMarks, c));
+  }
+  return is_good ? absl::StatusOr<std::string>(boundary)
+                 : Malformed("its boundary is not 1 to 70 characters of those that may be in one");
+}
+
+// The name that the head of a part gives it.
+absl::StatusOr<std::string> NameOf(absl::string_view head) {
+  std::string found;
+  bool has_name = false;
+  for (const absl::string_view line : absl::StrSplit(head, kLineEnd, absl::SkipEmpty())) {
+    const size_t colon = line.find(':');
+    if (colon == absl::string_view::npos) {
+      return Malformed("a line of a part's head has no ':'");
+    }
+    const absl::string_view header = line.substr(0, colon);
+    absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
+    if (absl::EqualsIgnoreCase(header, "Content-Transfer-Encoding") &&
+        !absl::EqualsIgnoreCase(value, "binary") && !absl::EqualsIgnoreCase(value, "8bit") &&
+        !absl::EqualsIgnoreCase(value, "7bit")) {
+      return Malformed("a part has a transfer encoding");
+    }
+    if (!absl::EqualsIgnoreCase(header, "Content-Disposition")) {
+      continue;
+    }
+    const size_t end = std::min(value.find(';'), value.size());
+    if (!absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(value.substr(0, end)), "form-data")) {
+      return Malformed("a part is not of form-data");
+    }
+    value.remove_prefix(end);
+    std::string name;
+    std::string text;
+    for (;;) {
+      BW_ASSIGN_OR_RETURN(const bool is_taken, TakeParameter(value, name, text));
+      if (!is_taken) {
+        break;
+      }
+      if (name == "name" && std::exchange(has_name, true)) {
+        return Malformed("a part has two names");
+      }
+      if (name == "name") {
+        found = text;
+      }
+    }
+  }
+  return has_name ? absl::StatusOr<std::string>(found) : Malformed("a part has no name");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FormPart>> ParseForm(absl::string_view content_type,
+                                                absl::string_view body) {
+  BW_ASSIGN_OR_RETURN(const std::string boundary, BoundaryOf(content_type));
+  const std::string mark = absl::StrCat("--", boundary);
+  const std::string delimiter = absl::StrCat(kLineEnd, mark);
+  if (!absl::ConsumePrefix(&body, mark)) {
+    return Malformed("it does not begin with its boundary");
+  }
+  std::vector<FormPart> parts;
+  while (!absl::ConsumePrefix(&body, "--")) {
+    if (!absl::ConsumePrefix(&body, kLineEnd)) {
+      return Malformed("a boundary is not followed by a line's end");
+    }
+    if (parts.size() == kMaxFormParts) {
+      return Malformed(absl::StrCat("it has more than ", kMaxFormParts, " parts"));
+    }
+    const size_t head = body.substr(0, kMaxFormHeadBytes).find("\r\n\r\n");
+    if (head == absl::string_view::npos) {
+      return Malformed(
+          absl::StrCat("a part's head does not end within ", kMaxFormHeadBytes, " bytes"));
+    }
+    FormPart part;
+    BW_ASSIGN_OR_RETURN(part.name, NameOf(body.substr(0, head)));
+    body.remove_prefix(head + 4);
+    const size_t end = body.find(delimiter);
+    if (end == absl::string_view::npos) {
+      return Malformed("its last boundary is missing");
+    }
+    part.content = body.substr(0, end);
+    body.remove_prefix(end + delimiter.size());
+    parts.push_back(std::move(part));
+  }
+  if (!body.empty() && body != kLineEnd) {
+    return Malformed("bytes follow its last boundary");
+  }
+  return parts;
+}
+
+}  // namespace beamwright::http

@@ -1,0 +1,36 @@
+// A transcript in the forms of OpenAI's audio API: JSON, plain text, subtitles, server-sent events.
+#ifndef BEAMWRIGHT_SERVER_HTTP_TRANSCRIPT_H_
+#define BEAMWRIGHT_SERVER_HTTP_TRANSCRIPT_H_
+
+#include <string>
+#include <vector>
+
+#include "beamwright/v1/recognize.pb.h"
+#include "engine/model/decode_model.h"
+#include "server/http/listener.h"
+
+namespace beamwright::http {
+
+enum class TranscriptFormat { kJson, kText, kSrt, kVtt, kVerboseJson };
+
+struct Transcript {
+  std::vector<v1::RecognizedSegment> segments;  // each has a text
+  double duration_seconds = 0;                  // of the sound
+  std::string language;                         // as the request has it
+};
+
+// Of all segments, with spaces between them.
+std::string TextOf(const Transcript& transcript);
+
+// verbose_json has segments and, with `has_words`, words with their times, in seconds of the sound.
+HttpReply TranscriptReply(const engine::DecodeModel& model, const Transcript& transcript,
+                          TranscriptFormat format, bool has_words);
+
+// An event {"type": "transcript.text.delta", "delta": text} or {"type": "transcript.text.done",
+// "text": text}.
+std::string DeltaEvent(const std::string& delta);
+std::string DoneEvent(const std::string& text);
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_TRANSCRIPT_H_

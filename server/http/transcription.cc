@@ -1,0 +1,320 @@
+#include "server/http/transcription.h"
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "engine/status/fault.h"
+#include "ops/audio/sound_file.h"
+#include "ops/base/status.h"
+#include "server/http/multipart.h"
+#include "server/http/pending_reply.h"
+#include "server/http/request_json.h"
+#include "server/serving/endpoint_rules.h"
+#include "server/serving/recognition.h"
+
+namespace beamwright::http {
+namespace {
+
+constexpr char kFields[] =
+    "file, model, language, prompt, response_format, temperature, timestamp_granularities[], "
+    "stream, options";
+
+absl::Status ReadFormat(absl::string_view value, TranscriptFormat& format) {
+  constexpr std::pair<const char*, TranscriptFormat> kFormats[] = {
+      {"json", TranscriptFormat::kJson},
+      {"text", TranscriptFormat::kText},
+      {"srt", TranscriptFormat::kSrt},
+      {"vtt", TranscriptFormat::kVtt},
+      {"verbose_json", TranscriptFormat::kVerboseJson}};
+  for (const auto& [name, meant] : kFormats) {
+    if (value == name) {
+      format = meant;
+      return absl::OkStatus();
+    }
+  }
+  return status::InvalidField("response_format",
+                              "is none of json, text, srt, vtt and verbose_json");
+}
+
+absl::Status ReadField(const FormPart& part, TranscriptionForm& form) {
+  const std::string value(part.content);
+  if (part.name == "file") {
+    form.file = value;
+  } else if (part.name == "model") {
+    form.config.set_model(value);
+  } else if (part.name == "language") {
+    form.language = value;
+  } else if (part.name == "prompt") {
+    form.prompt = value;
+  } else if (part.name == "response_format") {
+    return ReadFormat(value, form.format);
+  } else if (part.name == "temperature") {
+    double temperature = 0;  // of sampling, which a search by frames has not
+    if (!absl::SimpleAtod(value, &temperature) || !(temperature >= 0 && temperature <= 1)) {
+      return status::InvalidField(part.name, "is not a number from 0 to 1");
+    }
+  } else if (part.name == "timestamp_granularities[]" || part.name == "timestamp_granularities") {
+    if (value != "word" && value != "segment") {
+      return status::InvalidField(part.name, "is neither word nor segment");
+    }
+    form.has_words = form.has_words || value == "word";
+  } else if (part.name == "stream") {
+    const std::string lower = absl::AsciiStrToLower(value);
+    if (lower != "true" && lower != "false") {
+      return status::InvalidField(part.name, "is neither true nor false");
+    }
+    form.streams = lower == "true";
+  } else if (part.name == "options") {
+    return status::AtField(ReadRequest(value, *form.config.mutable_options()), part.name);
+  } else {
+    return status::InvalidField(part.name.substr(0, 100),
+                                "is no field of a transcription; there are ", kFields);
+  }
+  return absl::OkStatus();
+}
+
+// Phrases of the prompt that the model can write, between commas and line ends.
+void AddHotwords(const engine::DecodeModel& model, const std::string& prompt,
+                 v1::DecodeOptions& options) {
+  constexpr int kMost = 64;
+  int num_added = 0;
+  for (absl::string_view phrase : absl::StrSplit(prompt, absl::ByAnyChar(",;\n\r"))) {
+    phrase = absl::StripAsciiWhitespace(phrase);
+    if (!phrase.empty() && num_added < kMost && model.target().EncodePart(phrase).ok()) {
+      options.add_hotwords()->set_text(std::string(phrase));
+      ++num_added;
+    }
+  }
+}
+
+// One call. Workers call Take and NextPiece, one at a time; its bell rings when the engine has news
+// or room for sound.
+class Transcriber final : public PendingReply {
+ public:
+  Transcriber(const HttpRequest& request, serving::Core& core, TranscriptionForm form)
+      : core_(core), abandoned_(request.abandoned), form_(std::move(form)) {}
+  // Where the connection ends early, no client waits for the answer.
+  ~Transcriber() override { GiveUp(); }
+
+  // The file must have been opened, and the model found.
+  absl::Status Open() {
+    BW_ASSIGN_OR_RETURN(model_,
+                        core_.models().Lookup(form_.config.model(), form_.config.version()));
+    absl::StatusOr<std::unique_ptr<audio::SoundFile>> file =
+        audio::SoundFile::Open(form_.file, /*channel=*/0);
+    if (!file.ok()) {
+      return status::InvalidField("file", file.status().message());
+    }
+    file_ = *std::move(file);
+    form_.config.mutable_audio()->set_samples(v1::SAMPLE_FORMAT_F32);
+    form_.config.mutable_audio()->set_sample_rate(file_->sample_rate());
+    if (serving::TakesEndpoint(*model_)) {
+      form_.config.mutable_endpoint();
+    }
+    AddHotwords(*model_, form_.prompt, *form_.config.mutable_options());
+    return absl::OkStatus();
+  }
+
+  void Start(serving::Caller caller) {
+    const auto ring = [bell = bell()] { bell->Ring(); };
+    recognition_ = serving::Recognition::Make(core_, std::move(caller), ring, ring);
+    v1::RecognizeRequest first;
+    *first.mutable_config() = form_.config;
+    recognition_->Add(std::move(first));
+    bell()->Ring();
+  }
+
+  std::optional<HttpReply> Take() override {
+    Advance();
+    if (has_ended_ && !end_.ok()) {
+      return ErrorReply(end_);
+    }
+    if (form_.streams && (has_ended_ || !events_.empty())) {
+      HttpReply reply;
+      reply.content_type = "text/event-stream";
+      reply.headers = {{"Cache-Control", "no-cache"}};
+      reply.next_piece = [this](std::string& piece) { return NextPiece(piece); };
+      return reply;
+    }
+    if (!has_ended_) {
+      return std::nullopt;
+    }
+    return TranscriptReply(*model_, transcript_, form_.format, form_.has_words);
+  }
+
+  void Look() override {
+    if (abandoned_() || core_.state().phase() == serving::Phase::kEnding) {
+      GiveUp();
+    }
+  }
+
+ private:
+  // Elsewhere: it rings the bell, which may be held here.
+  void GiveUp() {
+    if (recognition_ != nullptr) {
+      core_.replies().Post([recognition = recognition_] { recognition->GiveUp(); });
+    }
+  }
+
+  bool NextPiece(std::string& piece) {
+    Advance();
+    if (events_.empty() && has_ended_) {
+      if (is_told_) {
+        return false;
+      }
+      is_told_ = true;
+      piece = end_.ok() ? DoneEvent(TextOf(transcript_))
+                        : absl::StrCat(
+                              "data: ", absl::StripTrailingAsciiWhitespace(ErrorReply(end_).body),
+                              "\n\n");
+      return true;
+    }
+    piece = std::exchange(events_, "");
+    return true;
+  }
+
+  // Gives the engine sound while it takes some, and takes what it knows.
+  void Advance() {
+    constexpr int kMostPieces = 32;  // before other requests have the worker
+    TakeMessages();
+    for (int i = 0; i < kMostPieces && !has_ended_ && !is_complete_; ++i) {
+      if (recognition_->is_full()) {
+        return;  // the bell rings when there is room
+      }
+      AddPiece();
+      TakeMessages();
+    }
+    if (!has_ended_ && !is_complete_) {
+      bell()->Ring();
+    }
+  }
+
+  void AddPiece() {
+    const auto rate = static_cast<size_t>(file_->sample_rate());
+    std::vector<float> samples;
+    // Half a second, which is less than kMaxPieceBytes at any rate that is served.
+    if (const absl::Status status = file_->Read(rate / 2 + 1, samples); !status.ok()) {
+      recognition_->Add(status::InvalidField("file", status.message()));
+      is_complete_ = true;
+      return;
+    }
+    if (samples.empty()) {
+      recognition_->Finish();
+      is_complete_ = true;
+      return;
+    }
+    num_samples_ += samples.size();
+    transcript_.duration_seconds = static_cast<double>(num_samples_) / static_cast<double>(rate);
+    v1::RecognizeRequest piece;
+    piece.set_audio(samples.data(), samples.size() * sizeof(float));
+    recognition_->Add(std::move(piece));
+  }
+
+  void TakeMessages() {
+    v1::RecognizeResponse message;
+    while (!has_ended_) {
+      switch (recognition_->Take(message, end_)) {
+        case serving::Recognition::Taken::kNothing:
+          return;
+        case serving::Recognition::Taken::kEnd:
+          has_ended_ = true;
+          transcript_.language = form_.language;
+          return;
+        case serving::Recognition::Taken::kMessage:
+          break;
+      }
+      for (v1::RecognizedSegment& segment : *message.mutable_segments()) {
+        AddDelta(segment.hypotheses().empty() ? "" : segment.hypotheses(0).text());
+        told_.clear();
+        if (!segment.hypotheses().empty() && !segment.hypotheses(0).text().empty()) {
+          transcript_.segments.push_back(std::move(segment));  // else it is silence
+        }
+      }
+      if (message.has_stable()) {
+        AddDelta(message.stable().text());
+      }
+    }
+  }
+
+  // What `text`, of the segment that goes on, has more than was sent.
+  void AddDelta(const std::string& text) {
+    if (!form_.streams || text.size() <= told_.size() || !absl::StartsWith(text, told_)) {
+      return;
+    }
+    const bool is_next = told_.empty() && has_told_;
+    events_ += DeltaEvent(absl::StrCat(is_next ? " " : "", text.substr(told_.size())));
+    told_ = text;
+    has_told_ = true;
+  }
+
+  serving::Core& core_;
+  const std::function<bool()> abandoned_;
+  TranscriptionForm form_;
+  serving::ModelPtr model_;
+  std::unique_ptr<audio::SoundFile> file_;  // of form_.file
+  std::shared_ptr<serving::Recognition> recognition_;
+  size_t num_samples_ = 0;
+  bool is_complete_ = false;  // all of the file was added
+  bool has_ended_ = false;
+  absl::Status end_;
+  Transcript transcript_;
+  // Of a stream.
+  std::string events_;     // not sent yet
+  std::string told_;       // of the segment that goes on
+  bool has_told_ = false;  // anything at all
+  bool is_told_ = false;   // the last event
+};
+
+}  // namespace
+
+absl::StatusOr<TranscriptionForm> ReadTranscriptionForm(absl::string_view content_type,
+                                                        absl::string_view body) {
+  BW_ASSIGN_OR_RETURN(const std::vector<FormPart> parts, ParseForm(content_type, body));
+  TranscriptionForm form;
+  std::set<std::string> seen;
+  for (const FormPart& part : parts) {
+    if (!absl::StartsWith(part.name, "timestamp_granularities") && !seen.insert(part.name).second) {
+      return status::InvalidField(part.name.substr(0, 100), "is given twice");
+    }
+    BW_RETURN_IF_ERROR(ReadField(part, form));
+  }
+  for (const char* needed : {"file", "model"}) {
+    if (seen.count(needed) == 0) {
+      return status::InvalidField(needed, "is missing");
+    }
+  }
+  return form;
+}
+
+HttpReply Transcribe(const HttpRequest& request, serving::Core& core, const Asked& asked) {
+  serving::Caller caller{asked.method, absl::Now() + asked.timeout};
+  caller.context = ContextOf(request);
+  caller.tenant = asked.identity.tenant;
+  caller.priority = asked.identity.priority;
+  absl::StatusOr<TranscriptionForm> form =
+      ReadTranscriptionForm(request.header("Content-Type"), request.body);
+  std::shared_ptr<Transcriber> transcriber;
+  absl::Status status = form.status();
+  if (status.ok()) {
+    transcriber = std::make_shared<Transcriber>(request, core, *std::move(form));
+    status = transcriber->Open();
+  }
+  if (!status.ok()) {
+    core.calls().Refuse(status, caller);
+    return ErrorReply(status);
+  }
+  transcriber->Start(std::move(caller));
+  HttpReply reply;
+  reply.later = transcriber;
+  return reply;
+}
+
+}  // namespace beamwright::http

@@ -1,0 +1,147 @@
+// Forms as clients send them, and bodies that no client sends.
+#include "server/http/multipart.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/http/transcription.h"
+
+namespace beamwright::http {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kType[] = "multipart/form-data; boundary=XyZ";
+
+std::string Part(const std::string& name, const std::string& content) {
+  return absl::StrCat("--XyZ\r\nContent-Disposition: form-data; name=\"", name, "\"\r\n\r\n",
+                      content, "\r\n");
+}
+
+std::string MessageOf(const std::string& type, const std::string& body) {
+  return std::string(ParseForm(type, body).status().message());
+}
+
+TEST(MultipartTest, ReadsPartsAsCurlAndBrowsersWriteThem) {
+  const std::string file = std::string("RIFF\0\r\n--Xy\r\n--\r\n", 18);
+  const std::string body = absl::StrCat(
+      "--XyZ\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a \\\"b\\\".wav\"\r\n",
+      "Content-Type: audio/wav\r\n\r\n", file, "\r\n", Part("model", "digits-en"), Part("x", ""),
+      "--XyZ--\r\n");
+  for (const std::string& type :
+       {std::string(kType), std::string("Multipart/Form-Data; charset=utf-8; boundary=\"XyZ\"")}) {
+    const auto parts = ParseForm(type, body);
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    ASSERT_EQ(parts->size(), 3U);
+    EXPECT_EQ((*parts)[0].name, "file");
+    EXPECT_EQ((*parts)[0].content, file);
+    EXPECT_EQ((*parts)[1].content, "digits-en");
+    EXPECT_EQ((*parts)[2].content, "");
+  }
+  EXPECT_TRUE(ParseForm(kType, "--XyZ--").ok());
+}
+
+TEST(MultipartTest, RefusesBodiesThatNoClientSends) {
+  const std::string good = Part("a", "b") + "--XyZ--\r\n";
+  EXPECT_THAT(MessageOf("application/json", good), HasSubstr("is sent as multipart/form-data"));
+  EXPECT_THAT(MessageOf("multipart/form-data", good), HasSubstr("boundary is not"));
+  EXPECT_THAT(MessageOf("multipart/form-data; boundary=a\tb", good), HasSubstr("boundary is not"));
+  EXPECT_THAT(MessageOf("multipart/form-data; boundary=" + std::string(71, 'a'), good),
+              HasSubstr("boundary is not"));
+  EXPECT_THAT(MessageOf("multipart/form-data; boundary=XyZ; boundary=a", good),
+              HasSubstr("two boundaries"));
+  EXPECT_THAT(MessageOf("multipart/form-data; boundary=\"XyZ", good), HasSubstr("does not end"));
+  EXPECT_THAT(MessageOf(kType, "preamble\r\n" + good), HasSubstr("does not begin with"));
+  EXPECT_THAT(MessageOf(kType, good + "more"), HasSubstr("bytes follow"));
+  EXPECT_THAT(MessageOf(kType, "--XyZ and more"), HasSubstr("a boundary is not followed"));
+  EXPECT_THAT(MessageOf(kType, good.substr(0, good.size() - 12)), HasSubstr("last boundary"));
+  EXPECT_THAT(MessageOf(kType, "--XyZ\r\nContent-Type: a\r\n\r\nb\r\n--XyZ--"),
+              HasSubstr("has no name"));
+  EXPECT_THAT(MessageOf(kType, "--XyZ\r\nno colon\r\n\r\nb\r\n--XyZ--"), HasSubstr("has no ':'"));
+  EXPECT_THAT(
+      MessageOf(
+          kType,
+          "--XyZ\r\nContent-Disposition: form-data; name=\"a\"; name=\"b\"\r\n\r\n\r\n--XyZ--"),
+      HasSubstr("two names"));
+  EXPECT_THAT(MessageOf(kType,
+                        "--XyZ\r\nContent-Disposition: form-data; name=\"a\"\r\n"
+                        "Content-Transfer-Encoding: base64\r\n\r\n\r\n--XyZ--"),
+              HasSubstr("transfer encoding"));
+  EXPECT_THAT(MessageOf(kType, "--XyZ\r\nA: " + std::string(kMaxFormHeadBytes, 'a')),
+              HasSubstr("head does not end"));
+  std::string many;
+  for (size_t i = 0; i <= kMaxFormParts; ++i) {
+    many += Part("a", "b");
+  }
+  EXPECT_THAT(MessageOf(kType, many + "--XyZ--"), HasSubstr("more than 64 parts"));
+}
+
+// Whatever the bytes: parts or an error. Parts are never longer than the body.
+TEST(MultipartTest, SurvivesNoise) {
+  const std::string good = Part("file", "RIFF") + Part("model", "m") + "--XyZ--\r\n";
+  std::mt19937 random(43);
+  for (int round = 0; round < 20000; ++round) {
+    std::string body = good;
+    std::string type = kType;
+    for (unsigned i = 0; i < 1 + random() % 4; ++i) {
+      std::string& text = random() % 8 == 0 ? type : body;
+      constexpr char kBytes[] = "\r\n-;:=\"\\ XyZ\0a";
+      const char byte = kBytes[random() % (sizeof(kBytes) - 1)];
+      const size_t at = random() % text.size();
+      if (random() % 3 == 0) {
+        text.erase(at, 1 + random() % 9);
+        text += byte;
+      } else {
+        text[at] = byte;
+      }
+    }
+    const auto parts = ParseForm(type, body);
+    size_t size = 0;
+    if (parts.ok()) {
+      for (const FormPart& part : *parts) {
+        size += part.content.size();
+      }
+    }
+    EXPECT_LE(size, body.size());
+    ReadTranscriptionForm(type, body).status().IgnoreError();
+  }
+}
+
+TEST(TranscriptionFormTest, ReadsFieldsAndRefusesOthers) {
+  const auto read = [](const std::string& parts) {
+    return ReadTranscriptionForm(kType, parts + "--XyZ--\r\n");
+  };
+  const std::string needed = Part("file", "RIFF") + Part("model", "m");
+  const auto form = read(needed + Part("response_format", "verbose_json") + Part("language", "en") +
+                         Part("timestamp_granularities[]", "segment") +
+                         Part("timestamp_granularities[]", "word") + Part("stream", "True") +
+                         Part("temperature", "0.5") + Part("prompt", "a, b") +
+                         Part("options", R"({"beam_size": 8})"));
+  ASSERT_TRUE(form.ok()) << form.status();
+  EXPECT_EQ(form->file, "RIFF");
+  EXPECT_EQ(form->config.model(), "m");
+  EXPECT_EQ(form->config.options().beam_size(), 8);
+  EXPECT_EQ(form->format, TranscriptFormat::kVerboseJson);
+  EXPECT_TRUE(form->has_words && form->streams);
+  EXPECT_EQ(form->language + form->prompt, "ena, b");
+  const auto message = [&](const std::string& parts) {
+    return std::string(read(parts).status().message());
+  };
+  EXPECT_THAT(message(Part("model", "m")), HasSubstr("file"));
+  EXPECT_THAT(message(Part("file", "m")), HasSubstr("model"));
+  EXPECT_THAT(message(needed + Part("model", "n")), HasSubstr("given twice"));
+  EXPECT_THAT(message(needed + Part("beam", "n")), HasSubstr("is no field of a transcription"));
+  EXPECT_THAT(message(needed + Part("stream", "yes")), HasSubstr("neither true nor false"));
+  EXPECT_THAT(message(needed + Part("temperature", "nan")), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(message(needed + Part("response_format", "xml")), HasSubstr("verbose_json"));
+  EXPECT_THAT(message(needed + Part("timestamp_granularities[]", "char")), HasSubstr("neither"));
+  EXPECT_THAT(message(needed + Part("options", R"({"beam": 8})")), HasSubstr("beam"));
+}
+
+}  // namespace
+}  // namespace beamwright::http
