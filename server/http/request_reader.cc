@@ -6,11 +6,11 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "server/http/unescape.h"
 
 namespace beamwright::http {
 namespace {
@@ -46,28 +46,6 @@ bool IsAuthority(absl::string_view text) {
            (c != '\0' && absl::string_view("-._~%!$&'()*+,;=:[]").find(static_cast<char>(c)) !=
                              absl::string_view::npos);
   });
-}
-
-// False for what is no escape, and for an escaped NUL, which ends a name for some and not for
-// others.
-bool Unescape(absl::string_view text, std::string& out) {
-  out.clear();
-  out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-      continue;
-    }
-    const absl::string_view digits = text.substr(i + 1, 2);
-    if (digits.size() < 2 || digits == "00" ||
-        !std::all_of(digits.begin(), digits.end(),
-                     [](unsigned char c) { return absl::ascii_isxdigit(c); })) {
-      return false;
-    }
-    out += absl::HexStringToBytes(digits);
-    i += 2;
-  }
-  return true;
 }
 
 // The path of a target in any of the forms of RFC 9112, 3.2, but CONNECT's.

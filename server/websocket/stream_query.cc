@@ -4,16 +4,17 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/bundle/bounds.h"
 #include "engine/model/parts.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/http/request_json.h"
+#include "server/http/unescape.h"
 #include "server/serving/endpoint_rules.h"
 
 namespace beamwright::websocket {
@@ -25,20 +26,9 @@ constexpr size_t kMostWrong = 20;
 constexpr char kParameters[] =
     "model, version, samples, sample_rate, provisional, endpoint, options, timeout_ms";
 
-// "%20" and "+" as the characters that they stand for (URL Standard, 5.1).
-std::string Unescape(absl::string_view text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() &&
-        absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) &&
-        absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
-      plain += absl::HexStringToBytes(text.substr(i + 1, 2));
-      i += 2;
-    } else {
-      plain += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return plain;
+// A name or a value of a query, where '+' is a space (URL Standard, 5.1). False: a wrong escape.
+bool ReadPart(absl::string_view text, std::string& plain) {
+  return http::Unescape(absl::StrReplaceAll(text, {{"+", " "}}), plain);
 }
 
 // A message in JSON, whose faults are those of the parameter.
@@ -131,9 +121,14 @@ absl::StatusOr<StreamQuery> ReadStreamQuery(absl::string_view target,
       }
       const std::pair<absl::string_view, absl::string_view> parts =
           absl::StrSplit(pair, absl::MaxSplits('=', 1));
-      const std::string name = Unescape(parts.first);
+      std::string name;
+      std::string value;
+      if (!ReadPart(parts.first, name) || !ReadPart(parts.second, value)) {
+        faults.Add(parts.first, "has a '%' without two hexadecimal digits, or a NUL");
+        continue;
+      }
       has_endpoint = has_endpoint || name == "endpoint";
-      if (!Set(name, Unescape(parts.second), query, faults)) {
+      if (!Set(name, value, query, faults)) {
         faults.Add(name, "is not a parameter of a stream; there are ", kParameters);
       }
     }

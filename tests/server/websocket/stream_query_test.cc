@@ -84,12 +84,13 @@ TEST_F(StreamQueryTest, OneOfSeveralModelsWithSoundMustBeNamed) {
 TEST_F(StreamQueryTest, AllThatIsWrongIsSaid) {
   const std::string error = Error(
       "/?modle=x&samples=mp3&sample_rate=fast&provisional=1&timeout_ms=0"
-      "&options={\"beam_sise\":8}&endpoint=[]");
+      "&options={\"beam_sise\":8}&endpoint=[]&version=50%");
   for (const char* part :
        {"modle: is not a parameter of a stream; there are model, version,",
         "samples: 'mp3' is neither f32 nor pcm16", "sample_rate: 'fast' is not a whole number",
         "provisional: '1' is neither", "timeout_ms: '0' is outside [1, 86400000]",
-        "options: 'beam_sise' is not a field", "endpoint: must be a JSON object"}) {
+        "options: 'beam_sise' is not a field", "endpoint: must be a JSON object",
+        "version: has a '%' without two hexadecimal digits, or a NUL"}) {
     EXPECT_THAT(error, HasSubstr(part));
   }
   std::string many = "/?";
