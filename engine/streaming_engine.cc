@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "engine/queue/admission.h"
 #include "engine/request/search_kind.h"
 #include "engine/schedule/hangs.h"
@@ -15,6 +14,7 @@
 #include "ops/base/cpu.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 namespace {
@@ -98,7 +98,7 @@ class StreamingEngine : public Engine {
   void Look() {
     admission_.LookForDead();
     const absl::Status end = admission_.end();
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     for (const auto& scheduler : schedulers_) {
       scheduler->Look(now, end);
     }

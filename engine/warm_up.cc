@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
-#include "absl/time/clock.h"
 #include "engine/model/parts.h"
 #include "engine/model/trial_sources.h"
 #include "engine/options/request_lines.h"
 #include "engine/request/prepared_source.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 namespace {
@@ -177,7 +177,7 @@ absl::Status TryOtherLengths(Engine& engine, const std::shared_ptr<const DecodeM
 
 absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
                           const WarmUpOptions& options) {
-  const absl::Time end = absl::Now() + options.most;
+  const absl::Time end = SteadyNow() + options.most;
   MadeUp made;
   int64_t length = 0;
   v1::DecodeOptions decode;
@@ -201,7 +201,7 @@ absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeMode
   }
   decode.set_beam_size(1);
   decode.set_n_best(1);
-  for (int rows = 1; rows <= options.max_rows && absl::Now() < end; rows *= 2) {
+  for (int rows = 1; rows <= options.max_rows && SteadyNow() < end; rows *= 2) {
     DecodeTogether(engine, model, made.source, decode, rows, end).IgnoreError();
   }
   return absl::OkStatus();

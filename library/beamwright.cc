@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "engine/bundle/bounds.h"
 #include "engine/model/precision.h"
 #include "engine/status/error_details.h"
@@ -19,6 +18,7 @@
 #include "library/forks.h"
 #include "library/process_model.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 
 struct beamwright_model {
   std::unique_ptr<beamwright::library::ProcessModel> model;
@@ -110,7 +110,7 @@ int Call(const beamwright_model& model, const void* bytes, size_t size, int64_t 
       return status::InvalidField("timeout_ms", "is ", timeout_ms, "; 0 stands for no limit");
     }
     const absl::Time deadline =
-        timeout_ms == 0 ? absl::InfiniteFuture() : absl::Now() + absl::Milliseconds(timeout_ms);
+        timeout_ms == 0 ? absl::InfiniteFuture() : SteadyNow() + absl::Milliseconds(timeout_ms);
     Request request;
     BW_RETURN_IF_ERROR(ReadRequest(bytes, size, request));
     BW_ASSIGN_OR_RETURN(const Response response,

@@ -62,7 +62,7 @@ void WarnOfFiles(const serving::Flags& flags, int max_files) {
   const int64_t connections =
       int64_t{flags.grpc_max_connections} +
       (flags.http_address == "none" ? 0 : ConnectionBoundsOfFiles().max_connections) +
-      (flags.websocket_address == "none" ? 0 : flags.websocket_max_connections);
+      (flags.websocket_address == "none" ? 0 : MaxWebSocketConnections(flags));
   if (connections > max_files) {
     spdlog::warn(
         "callers may open {} connections (grpc-max-connections, websocket-max-connections, a "
@@ -147,6 +147,10 @@ http::ConnectionBounds ConnectionBoundsOfFiles() {
   return bounds;
 }
 
+int MaxWebSocketConnections(const serving::Flags& flags) {
+  return std::min(flags.websocket_max_connections, ConnectionBoundsOfFiles().max_connections);
+}
+
 absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const char* what,
                                                        const http::ListenerOptions& options,
                                                        http::Handler handler) {
@@ -215,7 +219,7 @@ absl::StatusOr<std::unique_ptr<websocket::Listener>> ListenForStreams(const serv
   }
   websocket::ListenerOptions options;
   options.address = flags.websocket_address;
-  options.max_connections = flags.websocket_max_connections;
+  options.max_connections = MaxWebSocketConnections(flags);
   options.default_model = flags.websocket_model;
   options.tls = guard.tls();
   absl::StatusOr<std::unique_ptr<websocket::Listener>> listener =

@@ -35,6 +35,8 @@ absl::StatusOr<std::unique_ptr<rpc::Server>> ListenForCalls(const serving::Flags
 // How many connections a listener of HTTP may have, of the files that the process may open: a
 // quarter, since gRPC, WebSocket and models need theirs.
 http::ConnectionBounds ConnectionBoundsOfFiles();
+// The same for WebSocket, where the setting may be lower.
+int MaxWebSocketConnections(const serving::Flags& flags);
 
 // HTTP at options.address, which `flag` gave. `what` is for the log.
 absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const char* what,

@@ -162,9 +162,9 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
     });
   }
   serving::Core core(state, models, *engine, metrics, flags.quarantine);
-  const serving::StreamWatch stream_watch(flags.stream_idle_timeout);
   core.load_reporter().Enable(flags.load_reports);
   core.memory().SetLimit(flags.max_held_bytes);
+  core.streams().SetIdle(flags.stream_idle_timeout);
   const serving::EngineGauges gauges(*engine, models, core.quarantine());
   metrics.Add(&gauges);
   const serving::MemoryGauges memory(core.memory());
@@ -196,7 +196,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
                       ListenForStreams(flags, core, *guard, cors));
   const serving::WebSocketGauges streams(
       [&stream_listener] { return stream_listener->num_connections(); },
-      flags.websocket_max_connections);
+      MaxWebSocketConnections(flags));
   const absl::Cleanup forget_streams = [&] { metrics.Remove(&streams); };
   if (stream_listener != nullptr) {
     metrics.Add(&streams);

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "ops/base/step_profile.h"
 #include "ops/kernels/parallel.h"
 
@@ -29,7 +29,7 @@ void BeamDriver::Join(std::unique_ptr<Request> request) {
 }
 
 void BeamDriver::DropDead(EngineObserver* observer) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   const auto is_dead = [&](const std::unique_ptr<BeamRequest>& request) {
     if (request->is_answered) {
       return true;
@@ -214,7 +214,7 @@ void BeamDriver::EndStep(const absl::Status& status, const Underway* underway) {
 absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer,
                                 Underway* underway) {
   most_bytes_ = std::max(most_bytes_, reserved().bytes);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   CutSearches(search::FinishReason::kDeadline,
               [now](const BeamRequest& r) { return now >= r.cut_at; });
   DropDead(observer);
@@ -227,9 +227,9 @@ absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObse
     const absl::Status status = RunDecoders(context, underway);
     if (status.ok()) {
       const PhaseScope search_phase(Phase::kSearch);
-      const absl::Time scan = observer == nullptr ? absl::Time() : absl::Now();
+      const absl::Time scan = observer == nullptr ? absl::Time() : SteadyNow();
       scan_.Run(context, model_->parts(), absl::MakeSpan(runners_), requests_);
-      selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
+      selection = observer == nullptr ? absl::Duration() : SteadyNow() - scan;
       AdvanceSearches(context);
       repeats_ = false;
     } else {

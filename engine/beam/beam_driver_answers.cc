@@ -3,12 +3,12 @@
 #include <new>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "engine/beam/beam_driver.h"
 #include "engine/beam/finalise.h"
 #include "engine/beam/reply.h"
 #include "engine/request/engine_options.h"
 #include "ops/base/fault_point.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -26,7 +26,7 @@ void BeamDriver::TellProgress(BeamRequest& request) {
   Progress progress;
   progress.stable = request.stable.Update(*request.search);
   if (request.first_token == absl::InfinitePast() && !progress.stable.empty()) {
-    request.first_token = absl::Now();
+    request.first_token = SteadyNow();
   }
   if (request.call.num_provisional > 0 && !request.search->done()) {
     search::BeamSearch::Head best;
@@ -57,12 +57,12 @@ void BeamDriver::Finish(absl::Span<BeamRequest* const> finished) {
   std::vector<BeamRequest*> decoded;
   for (BeamRequest* const request : finished) {
     if (request->call.timeline != nullptr) {
-      request->call.timeline->searched = absl::Now();
+      request->call.timeline->searched = SteadyNow();
     }
     if (request->scorer.has_value()) {
       v1::Scored reply = MakeScored(*request);
       if (request->call.timeline != nullptr) {
-        request->call.timeline->written = absl::Now();
+        request->call.timeline->written = SteadyNow();
       }
       request->Give(std::move(reply));
     } else {
@@ -78,7 +78,7 @@ void BeamDriver::Finish(absl::Span<BeamRequest* const> finished) {
     if (lists[i].ok()) {
       v1::Decoded reply = MakeReply(*decoded[i], *std::move(lists[i]));
       if (decoded[i]->call.timeline != nullptr) {
-        decoded[i]->call.timeline->written = absl::Now();
+        decoded[i]->call.timeline->written = SteadyNow();
       }
       decoded[i]->Give(std::move(reply));
     } else {

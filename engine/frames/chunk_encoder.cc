@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "engine/model/chunk_run.h"
 #include "engine/model/model_inputs.h"
 #include "engine/model/parts.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 namespace {
@@ -57,7 +57,7 @@ absl::Status ChunkEncoder::RunSome(const ops::ExecutionContext& context,
 
 absl::Status ChunkEncoder::Run(const ops::ExecutionContext& context,
                                absl::Span<FrameRequest* const> requests) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   BW_RETURN_IF_ERROR(FaultPoint("engine.encode"));
   num_sources_ = requests.size();
   const bool together = parts_.encoder()->apart.empty();
@@ -66,7 +66,7 @@ absl::Status ChunkEncoder::Run(const ops::ExecutionContext& context,
   for (size_t i = 0; i < outputs_.size(); ++i) {
     BW_RETURN_IF_ERROR(RunSome(context, requests.subspan(i * each, each), outputs_[i]));
   }
-  per_source_ = (absl::Now() - begin) / static_cast<int64_t>(requests.size());
+  per_source_ = (SteadyNow() - begin) / static_cast<int64_t>(requests.size());
   return absl::OkStatus();
 }
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
 #include "engine/status/fault.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "ops/base/step_profile.h"
 
 namespace beamwright::engine {
@@ -281,7 +281,7 @@ void FrameDriver::EndStep(const absl::Status& status, const Underway* underway) 
 absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer,
                                  Underway* underway) {
   most_bytes_ = std::max(most_bytes_, reserved().bytes);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   TakeBack(now);
   CutSearches(v1::FINISH_REASON_DEADLINE,
               [now](const FrameRequest& request) { return now >= request.cut_at; });
@@ -303,9 +303,9 @@ absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObs
     const absl::Status status = RunModel(context, underway);
     if (status.ok()) {
       const PhaseScope search_phase(Phase::kSearch);
-      const absl::Time scan = observer == nullptr ? absl::Time() : absl::Now();
+      const absl::Time scan = observer == nullptr ? absl::Time() : SteadyNow();
       AdvanceAll(context);
-      selection = observer == nullptr ? absl::Duration() : absl::Now() - scan;
+      selection = observer == nullptr ? absl::Duration() : SteadyNow() - scan;
       repeats_ = false;
       DropAnswered();
       // Those who took no part come first in the next one.

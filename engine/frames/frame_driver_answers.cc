@@ -3,11 +3,11 @@
 #include <new>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "engine/frames/frame_driver.h"
 #include "engine/frames/frame_reply.h"
 #include "engine/request/engine_options.h"
 #include "ops/base/fault_point.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -35,7 +35,7 @@ void FrameDriver::TellProgress(FrameRequest& request) {
     piece.tokens.assign(request.stable.begin() + static_cast<std::ptrdiff_t>(known),
                         request.stable.end());
     if (request.first_token == absl::InfinitePast()) {
-      request.first_token = absl::Now();
+      request.first_token = SteadyNow();
     }
   }
   if (request.call.num_provisional > 0 && !request.is_done && !request.is_scoring) {
@@ -62,11 +62,11 @@ void FrameDriver::Finish(FrameRequest& request) {
   FaultPoint("engine.reply").IgnoreError();
   Timeline* const timeline = request.call.timeline;
   if (timeline != nullptr) {
-    timeline->searched = absl::Now();
+    timeline->searched = SteadyNow();
   }
   const auto give = [&request, timeline](auto reply) {
     if (timeline != nullptr) {
-      timeline->written = absl::Now();
+      timeline->written = SteadyNow();
     }
     request.Give(std::move(reply));
   };

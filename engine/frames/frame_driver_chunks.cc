@@ -1,10 +1,10 @@
 // The frame driver: the encoder, where it reads sources chunk by chunk.
 #include <algorithm>
 
-#include "absl/time/clock.h"
 #include "engine/frames/frame_driver.h"
 #include "engine/model/parts.h"
 #include "engine/request/engine_options.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -57,13 +57,13 @@ void FrameDriver::EncodeChunks(const ops::ExecutionContext& context, EngineObser
   });
   encoded_.resize(encoder_->NumTogether(encoded_.size()));
   last_encoded_ = encoded_.back()->serial;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   const absl::Status status = RunEncoder(context, encoded_, underway);
   if (status.ok()) {
     if (observer != nullptr) {
       const auto count = static_cast<int>(encoded_.size());
       observer->OnEncode(*model_, count, count * model_->parts().encoder()->streaming->chunk,
-                         absl::Now() - begin);
+                         SteadyNow() - begin);
     }
     TakeChunks(context, encoded_);
     return;

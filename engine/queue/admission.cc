@@ -352,7 +352,7 @@ void Admission::WaitForWork(int number, absl::Time next_work) {
     }
     return stream.seen != news_ && (runs_some || number < NumActive());
   };
-  mutex_.AwaitWithDeadline(absl::Condition(&has_news), next_work);
+  mutex_.AwaitWithTimeout(absl::Condition(&has_news), next_work - clock_());
 }
 
 void Admission::Ring() {

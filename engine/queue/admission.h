@@ -11,12 +11,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "engine/queue/estimator.h"
 #include "engine/queue/fair_queue.h"
 #include "engine/request/engine_load.h"
 #include "engine/request/engine_options.h"
 #include "engine/request/request.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -40,7 +40,7 @@ class Admission {
   // What it forecasts and sweeps by.
   using Clock = absl::Time (*)();
 
-  explicit Admission(const EngineOptions& options, Clock clock = absl::Now);
+  explicit Admission(const EngineOptions& options, Clock clock = SteadyNow);
 
   // Moves from `request` unless it refuses: ResourceExhausted if there is no room or its deadline
   // would be missed, Unavailable while draining.

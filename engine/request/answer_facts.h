@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "engine/model/decode_model.h"
 #include "engine/request/request.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -21,7 +21,7 @@ void FillFacts(const Request& request, Answer& answer) {
   answer.mutable_unknown_positions()->Add(request.source.unknown_positions.begin(),
                                           request.source.unknown_positions.end());
   answer.set_queue_ms(absl::ToDoubleMilliseconds(request.started - request.accepted));
-  answer.set_compute_ms(absl::ToDoubleMilliseconds(absl::Now() - request.started));
+  answer.set_compute_ms(absl::ToDoubleMilliseconds(SteadyNow() - request.started));
 }
 
 // The first hypothesis of each text, at most request.most_texts; all, where that is 0. tokens_of:

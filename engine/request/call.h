@@ -49,10 +49,10 @@ struct Progress {
 };
 
 struct CallOptions {
-  // When the answer is of no use any more: DeadlineExceeded at the next step, or within the one
-  // under way if that takes longer than a tenth of a second. With deadline_result
-  // best-so-far the search is cut a tenth of the time before it, at least 5 and at most 100 ms, so
-  // that the answer still gets there.
+  // By SteadyNow (ops/base/steady_time.h). When the answer is of no use any more: DeadlineExceeded
+  // at the next step, or within the one under way if that takes longer than a tenth of a second.
+  // With deadline_result best-so-far the search is cut a tenth of the time before it, at least 5
+  // and at most 100 ms, so that the answer still gets there.
   absl::Time deadline = absl::InfiniteFuture();
   // Of a caller that may give up: Cancelled as well, or DeadlineExceeded where it gave up
   // because of the deadline. May be null.

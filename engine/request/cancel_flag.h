@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -18,14 +18,14 @@ class CancelFlag {
   // Once or more often; the first time counts.
   void Cancel() {
     if (!cancelled_.exchange(true)) {
-      at_.store(absl::GetCurrentTimeNanos());
+      at_.store(absl::ToUnixNanos(SteadyNow()));
     }
   }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
-  // When Cancel was called; never before the flag could be seen, so that a thread that looked
-  // before this time may have missed it and one that looked after has not. `now` while Cancel is
-  // under way.
+  // When Cancel was called, by SteadyNow; never before the flag could be seen, so that a thread
+  // that looked before this time may have missed it and one that looked after has not. `now` while
+  // Cancel is under way.
   absl::Time when(absl::Time now) const {
     const int64_t at = at_.load();
     return at == 0 ? now : absl::FromUnixNanos(at);

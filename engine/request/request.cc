@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 namespace {
@@ -16,7 +16,7 @@ absl::Duration CutMargin(absl::Duration time) {
 }  // namespace
 
 void Request::Accept(const CallOptions& caller) {
-  accepted = absl::Now();
+  accepted = SteadyNow();
   started = absl::InfinitePast();
   call = caller;
   if (call.timeline != nullptr) {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -31,7 +31,7 @@ struct Timeline {
   // After each step.
   void Step() {
     if (++num_steps % kStepsPerMark == 0 && marks.size() < kMostMarks) {
-      marks.push_back({absl::Now(), num_steps});
+      marks.push_back({SteadyNow(), num_steps});
     }
   }
 };

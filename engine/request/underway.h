@@ -6,10 +6,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "engine/request/request.h"
 #include "ops/base/interruption.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -31,7 +31,7 @@ class Underway {
       if (underway_ != nullptr) {
         absl::MutexLock lock(&underway_->mutex_);
         underway_->was_interrupted_ = false;
-        underway_->work_ = {&model, requests, driver, absl::Now()};
+        underway_->work_ = {&model, requests, driver, SteadyNow()};
       }
     }
     ~Scope() {

@@ -7,13 +7,13 @@
 #include <new>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "engine/model/model_inputs.h"
 #include "engine/queue/encode_queue.h"
 #include "engine/status/fault.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/interruption.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {
@@ -176,7 +176,7 @@ struct Outcome {
 };
 
 void EncodeOne(ops::ExecutionContext context, EncodeGroup& group, Outcome& outcome) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   context.deadline = group.deadline;
   try {
     outcome.statuses.resize(group.requests.size());
@@ -184,7 +184,7 @@ void EncodeOne(ops::ExecutionContext context, EncodeGroup& group, Outcome& outco
   } catch (const std::bad_alloc&) {
     outcome.out_of_memory = true;
   }
-  group.took = absl::Now() - begin;
+  group.took = SteadyNow() - begin;
 }
 
 void EncodeAll(const ops::ExecutionContext& context, absl::Span<EncodeGroup> groups,

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/request/parked_drivers.h"
 #include "engine/request/search_kind.h"
 #include "engine/status/error_details.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 namespace {
@@ -57,7 +57,7 @@ void Lane::Turn(Requests admitted, const absl::Status& end) {
 }
 
 void Lane::EncodeSome() {
-  to_encode_.DropDead(absl::Now());
+  to_encode_.DropDead(SteadyNow());
   int64_t left = options_.max_encode_positions;
   for (bool is_first = true;
        !to_encode_.empty() && (is_first || to_encode_.next_positions() <= left); is_first = false) {
@@ -84,7 +84,7 @@ std::vector<EncodeGroup> Lane::TakeGroups(int64_t positions) {
 void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   const PhaseScope phase(Phase::kPrepare);
   const StepProfile::Here undivided(nullptr);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   const std::shared_ptr<const DecodeModel> model = groups[0].requests[0]->model;
   absl::Time deadline = absl::InfinitePast();
   for (const EncodeGroup& group : groups) {
@@ -107,7 +107,7 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   }
   encoding_ = {};
   // Loops look at the deadline themselves.
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (now > deadline && now - begin >= options_.slow_step && !underway_.was_interrupted() &&
       !underway_.interruption().raised()) {
     hangs_.GivenUp(*model, now);
@@ -128,7 +128,7 @@ void Lane::Join(const std::shared_ptr<const DecodeModel>& model, Requests ready)
     Driver& driver = DriverOf(model);
     for (auto& request : ready) {
       if (request->call.timeline != nullptr) {
-        request->call.timeline->encoded = absl::Now();
+        request->call.timeline->encoded = SteadyNow();
       }
       driver.Join(std::move(request));
     }
@@ -151,7 +151,7 @@ Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
 }
 
 void Lane::Step(const DecodeModel& model, Driver& driver) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   if (!driver.idle() && driver.next_work() > begin) {
     return;  // all that it has waits
   }
@@ -168,7 +168,7 @@ void Lane::Step(const DecodeModel& model, Driver& driver) {
     hangs_.Decoded(model);
   }
   if (options_.observer != nullptr && facts.num_rows > 0) {
-    facts.took = absl::Now() - begin;
+    facts.took = SteadyNow() - begin;
     options_.observer->OnStep(model, facts);
   }
 }

@@ -6,9 +6,9 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "engine/status/error_details.h"
 #include "ops/base/fault_point.h"
+#include "ops/base/steady_time.h"
 #include "ops/base/time_slice.h"
 
 namespace beamwright::engine {
@@ -69,7 +69,7 @@ bool Scheduler::Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& 
 }
 
 void Scheduler::HandOn(EncodeQueue::Requests& admitted) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   for (auto& request : admitted) {
     if (const absl::Status out = hangs_.Check(*request->model, now); !out.ok()) {
       request->Fail(out);
@@ -118,7 +118,7 @@ bool Scheduler::TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Sta
       --num_apart_;
       return false;
     }
-  } else if (lane.inbox.empty() && lane.next_work() > absl::Now()) {
+  } else if (lane.inbox.empty() && lane.next_work() > SteadyNow()) {
     // Streams of the model wait for frames; FrameFeed wakes the admission, not this lane.
     constexpr absl::Duration kLook = absl::Milliseconds(10);
     const auto has_news = [&lane]() { return !lane.inbox.empty(); };

@@ -53,7 +53,7 @@ using RowFunction = RowInfo (*)(const Node& node, absl::Span<const RowInfo> rows
 // What a kernel may use while it runs.
 struct ExecutionContext {
   int num_threads = 1;  // at most this many threads, the calling one among them
-  absl::Time deadline = absl::InfiniteFuture();  // loops look at it in each iteration
+  absl::Time deadline = absl::InfiniteFuture();  // by SteadyNow; checked in each iteration of loops
 };
 
 // A compiled node. Run computes outputs from inputs (absent optional inputs are tensors without a

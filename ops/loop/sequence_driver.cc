@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "ops/base/interruption.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "ops/compile/own_lengths.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/loop_items.h"
@@ -163,7 +163,7 @@ class LoopKernel : public Kernel {
     bool goes_on = true;
     for (int64_t iteration = 0; goes_on && iteration < run.trips.most; ++iteration) {
       BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
-      if (run.context.deadline != absl::InfiniteFuture() && absl::Now() > run.context.deadline) {
+      if (run.context.deadline != absl::InfiniteFuture() && SteadyNow() > run.context.deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat("deadline passed in iteration ", iteration,
                          run.trips.exact ? absl::StrCat(" of ", run.trips.most) : std::string()));

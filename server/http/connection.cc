@@ -10,8 +10,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/status/error_details.h"
+#include "ops/base/steady_time.h"
 #include "server/http/compression.h"
 #include "server/http/replies.h"
 #include "server/http/taken_connection.h"
@@ -230,7 +230,7 @@ void Connection::Dispatch() {
   Disarm();
   buffer_ = std::vector<char>();
   const auto call = std::make_shared<HttpRequest>(MakeCall());
-  call->arrived = absl::Now();
+  call->arrived = SteadyNow();
   call->body = reader_.TakeBody();
   // The client that has sent its next request is there, whatever it has closed since.
   SSL* const tls = transport_->tls();

@@ -2,13 +2,13 @@
 
 #include <iterator>
 
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::http {
 
 OpenConnections::Place OpenConnections::Enter(const std::weak_ptr<OpenConnection>& connection) {
   absl::MutexLock lock(&mutex_);
-  quiet_.push_back({connection, absl::Now(), &quiet_});
+  quiet_.push_back({connection, SteadyNow(), &quiet_});
   return std::prev(quiet_.end());
 }
 
@@ -24,7 +24,7 @@ void OpenConnections::Move(Place place, std::list<Entry>& to) {
 
 void OpenConnections::SetQuiet(Place place) {
   absl::MutexLock lock(&mutex_);
-  place->quiet_since = absl::Now();
+  place->quiet_since = SteadyNow();
   Move(place, quiet_);
 }
 
@@ -48,7 +48,7 @@ std::shared_ptr<OpenConnection> OpenConnections::Excess() {
   if (quiet_.empty() || NumStaying() <= bounds_.max_connections) {
     return nullptr;
   }
-  const bool had_its_time = absl::Now() - quiet_.front().quiet_since >= bounds_.grace;
+  const bool had_its_time = SteadyNow() - quiet_.front().quiet_since >= bounds_.grace;
   return had_its_time || NumStaying() > bounds_.max_connections + bounds_.max_young ? TakeIdlest()
                                                                                     : nullptr;
 }

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::http {
 namespace {
@@ -24,7 +24,7 @@ class ProbeListener::LastMetrics {
 
   HttpReply Get(const HttpRequest& request) {
     if (begun_ <= request.arrived) {
-      begun_ = absl::Now();
+      begun_ = SteadyNow();
       reply_ = probes_.Handle(request);
     }
     return reply_;

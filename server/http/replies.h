@@ -11,10 +11,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
 #include "ops/base/json_writer.h"
+#include "ops/base/steady_time.h"
 #include "server/access/access.h"
 #include "server/http/listener.h"
 #include "server/http/pending_reply.h"
@@ -116,7 +116,7 @@ HttpReply AnswerLater(const HttpRequest& request, serving::ServingState& state, 
                                                std::function<void(absl::StatusOr<Answer>)>)>& start,
                       typename PendingAnswer<Answer>::Finish finish) {
   const auto pending = std::make_shared<PendingAnswer<Answer>>(request, state, std::move(finish));
-  serving::Caller caller{asked.method, absl::Now() + asked.timeout, pending->cancelled()};
+  serving::Caller caller{asked.method, SteadyNow() + asked.timeout, pending->cancelled()};
   caller.context = ContextOf(request);
   caller.tenant = asked.identity.tenant;
   caller.priority = asked.identity.priority;

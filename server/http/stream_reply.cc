@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 #include "server/http/pending_reply.h"
 #include "server/serving/decode_stream.h"
 
@@ -26,7 +26,7 @@ class Lines final : public PendingReply {
              absl::StatusOr<v1::StreamDecodeRequest> body) {
     serving::Caller caller;
     caller.method = asked.method;
-    caller.deadline = absl::Now() + asked.timeout;
+    caller.deadline = SteadyNow() + asked.timeout;
     caller.cancelled = cancelled_;
     caller.context = ContextOf(request);
     caller.tenant = asked.identity.tenant;

@@ -10,10 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "engine/status/fault.h"
 #include "ops/audio/sound_file.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/http/multipart.h"
 #include "server/http/pending_reply.h"
 #include "server/http/request_json.h"
@@ -295,7 +295,7 @@ absl::StatusOr<TranscriptionForm> ReadTranscriptionForm(absl::string_view conten
 }
 
 HttpReply Transcribe(const HttpRequest& request, serving::Core& core, const Asked& asked) {
-  serving::Caller caller{asked.method, absl::Now() + asked.timeout};
+  serving::Caller caller{asked.method, SteadyNow() + asked.timeout};
   caller.context = ContextOf(request);
   caller.tenant = asked.identity.tenant;
   caller.priority = asked.identity.priority;

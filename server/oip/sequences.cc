@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
-#include "server/serving/stream_watch.h"
 
 namespace beamwright::oip {
 namespace {
@@ -79,7 +78,7 @@ absl::StatusOr<SequencePart> ReadSequencePart(const ParameterMap& parameters) {
 class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
  public:
   Sequence(serving::Core& core, serving::ModelPtr model)
-      : core_(core), model_(std::move(model)), used_(absl::Now()) {}
+      : core_(core), model_(std::move(model)), used_(SteadyNow()) {}
 
   void Begin(serving::Caller caller, v1::RecognizeRequest first) {
     const auto wake = [&core = core_, weak = weak_from_this()] {
@@ -110,7 +109,7 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
     }
     {
       absl::MutexLock lock(&mutex_);
-      used_ = absl::Now();
+      used_ = SteadyNow();
       waiting_.push_back({std::move(form), is_end, std::move(done)});
       self_ = shared_from_this();
     }
@@ -228,7 +227,7 @@ Sequences::~Sequences() {
 }
 
 void Sequences::Watch() {
-  const absl::Duration most_idle = std::min(idle_, serving::StreamWatch::idle());
+  const absl::Duration most_idle = std::min(idle_, core_.streams().idle());
   // Soon after a drain begins, too.
   const absl::Duration look = std::min(most_idle, kMostIdleInDrain) / 4;
   const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -238,7 +237,7 @@ void Sequences::Watch() {
   while (!mutex_.AwaitWithTimeout(absl::Condition(&stop_), look)) {
     const bool is_draining = !core_.state().CheckAccepting().ok();
     const absl::Time oldest =
-        absl::Now() - (is_draining ? std::min(most_idle, kMostIdleInDrain) : most_idle);
+        SteadyNow() - (is_draining ? std::min(most_idle, kMostIdleInDrain) : most_idle);
     for (auto it = sequences_.begin(); it != sequences_.end();) {
       const bool is_over = it->second->HasEnded() || it->second->used() < oldest;
       if (is_over) {

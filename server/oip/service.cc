@@ -4,12 +4,12 @@
 #include <memory>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "engine/bundle/repository.h"
 #include "engine/bundle/version_policy.h"
 #include "engine/model/parts.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/oip/datatypes.h"
 #include "server/oip/log_settings.h"
 
@@ -208,7 +208,7 @@ void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
     return;
   }
   serving::Caller within = caller;
-  within.deadline = std::min(caller.deadline, absl::Now() + job->timeout);
+  within.deadline = std::min(caller.deadline, SteadyNow() + job->timeout);
   within.priority = job->priority > 0 ? job->priority : caller.priority;
   if (!part->id.empty()) {
     // Its call outlives this one.
@@ -301,7 +301,7 @@ absl::Status Service::Answer(const inference::ModelReadyRequest& request,
   if (absl::IsInvalidArgument(found.status())) {
     return found.status();
   }
-  const bool able = found.ok() && core_.quarantine().Check(**found, absl::Now()).ok();
+  const bool able = found.ok() && core_.quarantine().Check(**found, SteadyNow()).ok();
   response.set_ready(core_.state().health().ModelReady(able));
   return absl::OkStatus();
 }

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "ops/base/process_memory.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::rpc {
@@ -97,7 +97,7 @@ struct ConnectionWatch::Reading {
     return read;
   }
 
-  absl::Time time = absl::Now();
+  absl::Time time = SteadyNow();
   double cpu_seconds = CpuSeconds();
   int64_t held_bytes = ReadProcessMemory().held_bytes();
   int64_t arrived_bytes;
@@ -216,12 +216,13 @@ void ConnectionWatch::Run() {
     if (IsCrowded()) {
       Thin();
     }
+    pressure_.GiveBack(gate_.held_bytes());
     EndIfOver(window);
   }
 }
 
 void ConnectionWatch::EndIfOver(Window& window) {
-  if (absl::Now() - window.begin.time < kWindow) {
+  if (SteadyNow() - window.begin.time < kWindow) {
     return;
   }
   if (window.late >= kMostLate) {
@@ -238,7 +239,7 @@ void ConnectionWatch::Search(Beat& beat, Window& window) {
   while (Pause(absl::ZeroDuration()) && !Waits(beat, kBetweenLooks)) {
     // Handlers of those who are in the way may run for as long as the beat waits, so that it is
     // they who are noticed only when a second is over.
-    window.late += absl::Now() - std::exchange(looked, absl::Now());
+    window.late += SteadyNow() - std::exchange(looked, SteadyNow());
     EndIfOver(window);
     Relieve();
     // Each time, for LookBack: of connections that end before it.
@@ -265,7 +266,7 @@ bool ConnectionWatch::MayBeBodies(const Reading& before, int64_t read) const {
 }
 
 bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::string& why) {
-  const absl::Duration time = absl::Now() - before.time;
+  const absl::Duration time = SteadyNow() - before.time;
   const bool is_cut_off = acceptor_.CutOffGreedy(
       before.progress, least,
       absl::StrCat(why, " for ", absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1))),
@@ -277,7 +278,7 @@ bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::st
 }
 
 void ConnectionWatch::HoldOff(absl::Duration in_the_way) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   absl::Duration time = kHoldOffShare * in_the_way;
   if (now - held_off_ < kForgiveness) {
     // Several connections of one moment count once.
@@ -305,7 +306,7 @@ void ConnectionWatch::Relieve() {
     short_since_ = absl::InfiniteFuture();
     return;
   }
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   short_since_ = std::min(short_since_, now);
   gate_.incoming().RefuseOlderThan(now - kBetweenReliefs, serving::MemoryRunsShort());
   if (now - short_since_ < kRefusalsHelp) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "ops/base/steady_time.h"
 #include "server/rpc/one_request_call.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
@@ -18,11 +19,12 @@
 
 namespace beamwright::rpc {
 
-// When the client stops waiting.
+// When the client stops waiting, by SteadyNow. gRPC gives a time of the wall clock: ask when the
+// call begins.
 inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return context.deadline() == std::chrono::system_clock::time_point::max()
              ? absl::InfiniteFuture()
-             : absl::FromChrono(context.deadline());
+             : ToSteady(absl::FromChrono(context.deadline()));
 }
 
 // Before the call ends: how busy this server is, for those who balance by load.
@@ -41,12 +43,15 @@ class DecodeCallBase : public OneRequestCall {
  protected:
   DecodeCallBase(const Gate& gate, serving::Core& core, grpc::CallbackServerContext& context,
                  serving::Method method)
-      : OneRequestCall(gate, context), core_(core), method_(method) {}
+      : OneRequestCall(gate, context),
+        core_(core),
+        method_(method),
+        deadline_(DeadlineOf(context)) {}
 
   serving::Core& core() const { return core_; }
 
   serving::Caller AsCaller() const {
-    serving::Caller caller{method_, DeadlineOf(context()), cancelled_};
+    serving::Caller caller{method_, deadline_, cancelled_};
     caller.context = ContextOf(context());
     caller.tenant = identity().tenant;
     caller.priority = identity().priority;
@@ -70,6 +75,7 @@ class DecodeCallBase : public OneRequestCall {
 
   serving::Core& core_;
   const serving::Method method_;
+  const absl::Time deadline_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
 };
 

@@ -54,6 +54,8 @@ class Gate {
   int64_t max_message_bytes() const { return max_message_bytes_; }
   // Reads requests that would hold gRPC's threads, which all calls share, for too long.
   serving::TaskThread& reader() const { return reader_; }
+  // What callers hold, over whichever listener.
+  int64_t held_bytes() const { return core_.memory().held_bytes(); }
   // A hold of no bytes yet.
   serving::MemoryAccount::Hold MakeHold() const { return core_.memory().MakeHold(); }
   // Makes a hold `bytes`. ResourceExhausted if there is no room: then calls whose clients do not

@@ -2,12 +2,12 @@
 
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::rpc {
 
 void IncomingCalls::Add(IncomingCall& call) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   absl::MutexLock lock(&mutex_);
   calls_.emplace(&call, now);
 }

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "ops/base/process_memory.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -14,6 +14,9 @@ namespace {
 constexpr absl::Duration kMinute = absl::Minutes(1);
 // A trim walks through all that is free.
 constexpr absl::Duration kBetweenTrims = absl::Milliseconds(200);
+// What is worth one where memory is not short, and the shortest time between two.
+constexpr int64_t kWorthATrim = 64 << 20;
+constexpr absl::Duration kBetweenIdleTrims = absl::Seconds(1);
 // Of what models leave of the limit: what calls may hold. What arrives until the next look comes on
 // top, a third of 512 MiB on a fast machine.
 constexpr double kCallsShare = 0.4;
@@ -24,7 +27,7 @@ bool MemoryPressure::IsHigh() {
   if (!has_limit()) {
     return false;
   }
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   const int64_t held = ReadProcessMemory().held_bytes();
   if (now - minute_ >= kMinute) {
     least_before_ = std::exchange(least_, held);
@@ -36,9 +39,20 @@ bool MemoryPressure::IsHigh() {
       least + static_cast<int64_t>(kCallsShare * static_cast<double>(limit_bytes_ - least));
   if (held > most && now - trimmed_ >= kBetweenTrims) {
     malloc_trim(0);
-    trimmed_ = absl::Now();
+    trimmed_ = SteadyNow();
   }
   return held > most && ReadProcessMemory().held_bytes() > most;
+}
+
+void MemoryPressure::GiveBack(int64_t held_bytes) {
+  most_held_ = std::max(most_held_, held_bytes);
+  const absl::Time now = SteadyNow();
+  if (most_held_ - held_bytes < kWorthATrim || now - trimmed_ < kBetweenIdleTrims) {
+    return;
+  }
+  malloc_trim(0);
+  trimmed_ = SteadyNow();
+  most_held_ = held_bytes;
 }
 
 }  // namespace beamwright::rpc

@@ -18,6 +18,10 @@ class MemoryPressure {
   // Whether calls hold more than two fifths of what models leave of the limit. Gives free memory
   // back to the kernel before it says so.
   bool IsHigh();
+  // Gives free memory back to the kernel after callers have returned much of what they held:
+  // `held_bytes` is what they hold now (MemoryAccount). malloc keeps it otherwise, for as long as
+  // a small allocation lies behind it. Call it several times a second.
+  void GiveBack(int64_t held_bytes);
 
  private:
   const int64_t limit_bytes_;
@@ -26,6 +30,7 @@ class MemoryPressure {
   int64_t least_before_ = INT64_MAX;
   absl::Time minute_ = absl::InfinitePast();
   absl::Time trimmed_ = absl::InfinitePast();
+  int64_t most_held_ = 0;  // by callers, since the last trim
 };
 
 }  // namespace beamwright::rpc

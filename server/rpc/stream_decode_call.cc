@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "server/rpc/decode_call.h"
 #include "server/rpc/rpc_status.h"
 
 namespace beamwright::rpc {
@@ -21,7 +20,7 @@ void StreamDecodeCall::Start(absl::StatusOr<v1::StreamDecodeRequest> request) {
   const std::shared_ptr<StreamDecodeCall> self = self_;
   serving::Caller caller;
   caller.method = serving::Method::kStreamDecode;
-  caller.deadline = DeadlineOf(context());
+  caller.deadline = deadline_;
   caller.cancelled = cancelled_;
   caller.context = ContextOf(context());
   caller.tenant = identity().tenant;

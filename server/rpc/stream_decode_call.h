@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "server/rpc/decode_call.h"
 #include "server/rpc/one_request_call.h"
 #include "server/rpc/raw_message.h"
 #include "server/serving/decode_stream.h"
@@ -32,7 +33,7 @@ class StreamDecodeCall final : public OneRequestCall {
 
  private:
   StreamDecodeCall(const Gate& gate, serving::Core& core, grpc::CallbackServerContext& context)
-      : OneRequestCall(gate, context), core_(core) {}
+      : OneRequestCall(gate, context), core_(core), deadline_(DeadlineOf(context)) {}
   void OnRequest(grpc::ByteBuffer& bytes) override { Start(Parse<v1::StreamDecodeRequest>(bytes)); }
   void OnRefused(const absl::Status& status) override { Start(status); }
   // Starts to decode; a request that is an error is refused with it.
@@ -41,6 +42,7 @@ class StreamDecodeCall final : public OneRequestCall {
   void Advance();
 
   serving::Core& core_;
+  const absl::Time deadline_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
   std::shared_ptr<StreamDecodeCall> self_;  // while gRPC uses it
 

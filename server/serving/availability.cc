@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::serving {
 
@@ -45,7 +45,7 @@ void Availability::Observe(Observer observer) {
 }
 
 void Availability::Look() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   std::map<std::string, bool> able;
   absl::Time next = absl::InfiniteFuture();
   bool any = false;
@@ -82,7 +82,7 @@ void Availability::Tell(const std::string& name, bool ready) {
 void Availability::Run() {
   absl::MutexLock lock(&mutex_);
   while (!stop_) {
-    if (mutex_.AwaitWithDeadline(absl::Condition(&woken_), next_look_)) {
+    if (mutex_.AwaitWithTimeout(absl::Condition(&woken_), next_look_ - SteadyNow())) {
       woken_ = false;
     } else {
       Look();

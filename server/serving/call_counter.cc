@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::serving {
 namespace {
@@ -14,7 +14,7 @@ constexpr int kMaxTimelines = 8;
 
 void CallCounter::Count(const Caller& caller, const engine::DecodeModel* model,
                         const absl::Status& status, absl::Time started, const CallWork& work) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   metrics_.CountCall(caller.method, model, status.code(), now - started);
   for (CallObserver* observer : observers_) {
     observer->OnCall({ProtocolOf(caller.method), NameOf(caller.method), caller.context,
@@ -26,7 +26,7 @@ void CallCounter::Count(const Caller& caller, const engine::DecodeModel* model,
 }
 
 void CallCounter::Refuse(const absl::Status& status, const Caller& caller) {
-  Count(caller, nullptr, status, absl::Now(), {});
+  Count(caller, nullptr, status, SteadyNow(), {});
   metrics_.CountRejection(status);
 }
 

@@ -16,7 +16,7 @@ namespace beamwright::serving {
 
 struct Caller {
   Method method;
-  absl::Time deadline = absl::InfiniteFuture();
+  absl::Time deadline = absl::InfiniteFuture();  // by SteadyNow
   // Of a client that may give up; it is set when the client has gone. May be
   // null.
   std::shared_ptr<const engine::CancelFlag> cancelled;

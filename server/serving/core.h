@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "absl/time/clock.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/availability.h"
 #include "server/serving/call_counter.h"
 #include "server/serving/load_report.h"
@@ -18,6 +18,7 @@
 #include "server/serving/quarantine.h"
 #include "server/serving/refusal_cache.h"
 #include "server/serving/serving_state.h"
+#include "server/serving/stream_watch.h"
 #include "server/serving/task_thread.h"
 
 namespace beamwright::serving {
@@ -33,7 +34,7 @@ class Core {
         metrics_(metrics),
         quarantine_(quarantine) {
     engine_.ObserveHangs(
-        [this](const engine::DecodeModel& model) { quarantine_.TakeOut(model, absl::Now()); });
+        [this](const engine::DecodeModel& model) { quarantine_.TakeOut(model, SteadyNow()); });
   }
   // Drains the engine: its callbacks come here.
   ~Core() {
@@ -57,6 +58,8 @@ class Core {
   RefusalCache& call_refusals() { return call_refusals_; }
   // What listeners hold for callers. Without a limit until SetLimit.
   MemoryAccount& memory() { return memory_; }
+  // Ends idle streams. None until SetIdle.
+  StreamWatch& streams() { return streams_; }
   // A number for a call, which no other has.
   uint64_t NextCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
   // Where answers are written.
@@ -76,6 +79,7 @@ class Core {
   RefusalCache source_refusals_;
   RefusalCache call_refusals_;
   TaskThread replies_{"bw-replies"};
+  StreamWatch streams_;
 };
 
 }  // namespace beamwright::serving

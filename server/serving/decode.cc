@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/source_errors.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/sources_call.h"
 
 namespace beamwright::serving {
@@ -97,7 +97,7 @@ class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
     for (const v1::Result& result : response_.results()) {
       decoded += result.has_decoded() ? 1 : 0;
     }
-    core_.quarantine().Count(*model_, decoded, num_faults_, absl::Now());
+    core_.quarantine().Count(*model_, decoded, num_faults_, SteadyNow());
   }
 
   std::shared_ptr<const engine::ResolvedOptions> options_;

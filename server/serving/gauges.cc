@@ -12,6 +12,7 @@
 #include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
 #include "ops/base/process_memory.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/logging.h"
 
 namespace beamwright::serving {
@@ -144,7 +145,7 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
                            load.num_streams));
   MetricFamily states = MakeFamily(MetricType::Gauge, "beamwright_model_state",
                                    "1 for the state that a version of a model is in");
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   for (const v1::ModelSummary& model : models_.List()) {
     const std::string is = !model.ready()                                            ? "unavailable"
                            : quarantine_.BackAt(model.name(), model.version()) > now ? "quarantined"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
 #include "ops/base/cpu.h"
+#include "ops/base/steady_time.h"
 #include "xds/data/orca/v3/orca_load_report.pb.h"
 
 namespace beamwright::serving {
@@ -14,7 +14,7 @@ constexpr absl::Duration kInterval = absl::Milliseconds(250);
 }  // namespace
 
 std::string LoadReporter::Report() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   absl::MutexLock lock(&mutex_);
   if (now - made_ < kInterval) {
     return report_;

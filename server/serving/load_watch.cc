@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::serving {
 namespace {
@@ -14,9 +14,9 @@ constexpr absl::Duration kLookInterval = absl::Milliseconds(50);
 
 LoadWatch::LoadWatch(absl::Duration timeout, std::function<bool()> stopped)
     : timeout_(timeout), thread_([this, stopped = std::move(stopped)] {
-        const absl::Time end = absl::Now() + timeout_;
+        const absl::Time end = SteadyNow() + timeout_;
         while (!done_.WaitForNotificationWithTimeout(kLookInterval)) {
-          is_late_ = absl::Now() >= end;
+          is_late_ = SteadyNow() >= end;
           if (is_late_ || (stopped != nullptr && stopped())) {
             interruption_.Raise();
             return;

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "engine/load_model.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/load_watch.h"
 
 namespace beamwright::serving {
@@ -120,10 +120,10 @@ absl::StatusOr<ModelPtr> ModelLoader::MakeWithin(int64_t bytes,
 absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
                                            const bundle::VersionFolder& folder) {
   absl::MutexLock lock(&mutex_);
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   const int64_t bytes = bundle::StateOf(folder.path).bytes;
   absl::StatusOr<ModelPtr> model = MakeWithin(bytes, folder);
-  const absl::Duration took = absl::Now() - start;
+  const absl::Duration took = SteadyNow() - start;
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});
     LogTables(**model);

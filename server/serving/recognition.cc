@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "engine/model/parts.h"
 #include "engine/request/prepared_source.h"
 #include "engine/status/error_details.h"
@@ -14,9 +13,9 @@
 #include "engine/status/wire_status.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/endpoint_rules.h"
 #include "server/serving/sources_call.h"
-#include "server/serving/stream_watch.h"
 
 namespace beamwright::serving {
 namespace {
@@ -59,7 +58,7 @@ Recognition::Recognition(Core& core, Caller caller, std::function<void()> wake,
       caller_(WithFlag(std::move(caller), stop_)),
       wake_(std::move(wake)),
       room_(std::move(room)),
-      started_(absl::Now()),
+      started_(SteadyNow()),
       heard_(started_) {}
 
 Recognition::~Recognition() = default;
@@ -69,7 +68,7 @@ std::shared_ptr<Recognition> Recognition::Make(Core& core, Caller caller,
                                                std::function<void()> room) {
   std::shared_ptr<Recognition> made(
       new Recognition(core, std::move(caller), std::move(wake), std::move(room)));
-  StreamWatch::Add(made);
+  core.streams().Add(made);
   return made;
 }
 
@@ -79,7 +78,7 @@ void Recognition::Add(absl::StatusOr<v1::RecognizeRequest> request) {
     if (has_ended_) {
       return;  // the client does not know yet
     }
-    heard_ = absl::Now();
+    heard_ = SteadyNow();
   }
   const absl::Status status = request.ok() ? Dispatch(*std::move(request)) : request.status();
   if (!status.ok()) {
@@ -288,7 +287,7 @@ absl::Status Recognition::Complete() {
   phase_ = Phase::kComplete;
   {
     absl::MutexLock lock(&mutex_);
-    completed_ = absl::Now();
+    completed_ = SteadyNow();
   }
   if (sound_.has_value()) {
     std::vector<float> features;
@@ -317,7 +316,7 @@ absl::Status Recognition::Complete() {
 
 void Recognition::GiveUp() {
   stop_->Cancel();
-  End(stop_->Outcome(caller_.deadline, absl::Now()));
+  End(stop_->Outcome(caller_.deadline, SteadyNow()));
 }
 
 bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
@@ -405,7 +404,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
     answer = status;
   }
   CountSource(std::move(answer));
-  core_.quarantine().Count(*model_, status.ok() ? 1 : 0, 0, absl::Now());
+  core_.quarantine().Count(*model_, status.ok() ? 1 : 0, 0, SteadyNow());
   {
     absl::MutexLock lock(&mutex_);
     if (whole.has_value()) {
@@ -414,7 +413,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
       provisional_.clear();
     }
     if (completed_ != absl::InfinitePast()) {
-      summary_.set_final_ms(absl::ToDoubleMilliseconds(absl::Now() - completed_));
+      summary_.set_final_ms(absl::ToDoubleMilliseconds(SteadyNow() - completed_));
     }
     has_ended_ = true;
     end_ = status;

@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "engine/status/error_details.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::serving {
 
@@ -74,14 +75,14 @@ absl::Status ServingState::CheckAccepting() const {
 ServingState::OpenCall::OpenCall(ServingState& state) : state_(state) {
   absl::MutexLock lock(&state_.mutex_);
   ++state_.num_calls_;
-  state_.last_call_ = absl::Now();
+  state_.last_call_ = SteadyNow();
 }
 
 ServingState::OpenCall::~OpenCall() {
   absl::MutexLock lock(&state_.mutex_);
   --state_.num_calls_;
   // Who is answered now may call again in a moment.
-  state_.last_call_ = absl::Now();
+  state_.last_call_ = SteadyNow();
 }
 
 bool ServingState::WaitUntilAnswered(absl::Duration timeout) {
@@ -90,17 +91,17 @@ bool ServingState::WaitUntilAnswered(absl::Duration timeout) {
 }
 
 void ServingState::WaitUntilQuiet(absl::Duration quiet, absl::Duration timeout) {
-  const absl::Time end = absl::Now() + timeout;
+  const absl::Time end = SteadyNow() + timeout;
   for (;;) {
     absl::Time until;
     {
       absl::MutexLock lock(&mutex_);
       until = std::min(last_call_ + quiet, end);
     }
-    if (until <= absl::Now()) {
+    if (until <= SteadyNow()) {
       return;
     }
-    absl::SleepFor(until - absl::Now());
+    absl::SleepFor(until - SteadyNow());
   }
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/logging.h"
 
 namespace beamwright::serving {
@@ -72,8 +72,8 @@ void StopSignals::Reload() {
 
 bool StopSignals::WaitForSecond(const sigset_t& set) const {
   const absl::Duration most = absl::Milliseconds(most_ms_.load());
-  const absl::Time end = absl::Now() + most;
-  for (absl::Duration left = most; left > absl::ZeroDuration(); left = end - absl::Now()) {
+  const absl::Time end = SteadyNow() + most;
+  for (absl::Duration left = most; left > absl::ZeroDuration(); left = end - SteadyNow()) {
     const timespec timeout = absl::ToTimespec(std::min(left, absl::Hours(1)));
     if (const int number = sigtimedwait(&set, nullptr, &timeout); number > 0 && number != SIGHUP) {
       return true;

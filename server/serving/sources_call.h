@@ -13,11 +13,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "engine/status/error_details.h"
 #include "engine/status/source_errors.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/core.h"
 
 namespace beamwright::serving {
@@ -64,7 +64,7 @@ class SourcesCall {
   SourcesCall(Core& core, const Caller& caller, const status::SourceNames& names, Done done)
       : core_(core),
         caller_(caller),
-        started_(absl::Now()),
+        started_(SteadyNow()),
         names_(names),
         done_(std::move(done)) {}
   virtual ~SourcesCall() = default;
@@ -81,7 +81,7 @@ class SourcesCall {
   virtual absl::Status InTerms(const absl::Status& status) const { return status; }
   // Of a call whose sources are all answered.
   virtual absl::Status Outcome() const {
-    return IsCancelled() ? caller_.cancelled->Outcome(caller_.deadline, absl::Now())
+    return IsCancelled() ? caller_.cancelled->Outcome(caller_.deadline, SteadyNow())
                          : status::OutcomeOf(response_.results(), names_);
   }
 

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/base/attributes.h"
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
 
 namespace beamwright::serving {
@@ -16,21 +15,9 @@ constexpr absl::Duration kShortestLook = absl::Milliseconds(10);
 constexpr absl::Duration kLongestLook = absl::Seconds(1);
 constexpr int kLooksInTimeout = 8;
 
-ABSL_CONST_INIT absl::Mutex current_mutex(absl::kConstInit);
-StreamWatch* current ABSL_GUARDED_BY(current_mutex) = nullptr;
-
 }  // namespace
 
-StreamWatch::StreamWatch(absl::Duration idle) : idle_(idle) {
-  absl::MutexLock lock(&current_mutex);
-  current = this;
-}
-
 StreamWatch::~StreamWatch() {
-  {
-    absl::MutexLock lock(&current_mutex);
-    current = nullptr;
-  }
   {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
@@ -40,24 +27,21 @@ StreamWatch::~StreamWatch() {
   }
 }
 
+void StreamWatch::SetIdle(absl::Duration idle) {
+  absl::MutexLock lock(&mutex_);
+  idle_ = idle == absl::ZeroDuration() ? absl::InfiniteDuration() : idle;
+}
+
+absl::Duration StreamWatch::idle() const {
+  absl::MutexLock lock(&mutex_);
+  return idle_;
+}
+
 void StreamWatch::Add(std::weak_ptr<Recognition> stream) {
-  absl::MutexLock lock(&current_mutex);
-  if (current != nullptr) {
-    current->AddStream(std::move(stream));
-  }
-}
-
-absl::Duration StreamWatch::idle() {
-  absl::MutexLock lock(&current_mutex);
-  return current == nullptr || current->idle_ == absl::ZeroDuration() ? absl::InfiniteDuration()
-                                                                      : current->idle_;
-}
-
-void StreamWatch::AddStream(std::weak_ptr<Recognition> stream) {
-  if (idle_ == absl::ZeroDuration()) {
+  absl::MutexLock lock(&mutex_);
+  if (idle_ == absl::InfiniteDuration()) {
     return;
   }
-  absl::MutexLock lock(&mutex_);
   streams_.push_back(std::move(stream));
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { Run(); });
@@ -66,15 +50,17 @@ void StreamWatch::AddStream(std::weak_ptr<Recognition> stream) {
 
 void StreamWatch::Look(absl::Time now) {
   std::vector<std::weak_ptr<Recognition>> streams;
+  absl::Duration idle;
   {
     absl::MutexLock lock(&mutex_);
     streams.swap(streams_);
+    idle = idle_;
   }
   // Without the lock: a stream that ends calls back.
   streams.erase(std::remove_if(streams.begin(), streams.end(),
-                               [this, now](const std::weak_ptr<Recognition>& weak) {
+                               [idle, now](const std::weak_ptr<Recognition>& weak) {
                                  const std::shared_ptr<Recognition> stream = weak.lock();
-                                 return stream == nullptr || stream->EndIfIdle(now, idle_);
+                                 return stream == nullptr || stream->EndIfIdle(now, idle);
                                }),
                 streams.end());
   absl::MutexLock lock(&mutex_);
@@ -83,7 +69,7 @@ void StreamWatch::Look(absl::Time now) {
 
 void StreamWatch::Run() {
   pthread_setname_np(pthread_self(), "bw-streams");
-  const absl::Duration look = std::clamp(idle_ / kLooksInTimeout, kShortestLook, kLongestLook);
+  const absl::Duration look = std::clamp(idle() / kLooksInTimeout, kShortestLook, kLongestLook);
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
@@ -91,7 +77,7 @@ void StreamWatch::Run() {
         return;
       }
     }
-    Look(absl::Now());
+    Look(SteadyNow());
   }
 }
 

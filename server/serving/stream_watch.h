@@ -1,7 +1,6 @@
 // StreamWatch: ends Recognize calls of which nothing is heard: a stream holds memory of the engine
 // for as long as it is open, and a client that has gone without a word would hold it for ever. All
-// protocols are watched, because each stream is a Recognition, which adds itself to the watch of
-// the process.
+// protocols are watched, because each stream is a Recognition, which adds itself to its core's.
 #ifndef BEAMWRIGHT_SERVER_SERVING_STREAM_WATCH_H_
 #define BEAMWRIGHT_SERVER_SERVING_STREAM_WATCH_H_
 
@@ -22,26 +21,27 @@ class StreamWatch {
  public:
   static constexpr absl::Duration kDefaultIdle = absl::Minutes(1);
 
-  // It is the watch of the process while it lives; one at a time. A stream ends when its client has
-  // sent nothing for `idle`; zero: never.
-  explicit StreamWatch(absl::Duration idle);
+  // No stream ends until SetIdle.
+  StreamWatch() = default;
   ~StreamWatch();
   StreamWatch(const StreamWatch&) = delete;
   StreamWatch& operator=(const StreamWatch&) = delete;
 
-  // To the watch of the process, if there is one.
-  static void Add(std::weak_ptr<Recognition> stream);
-  // Of the watch of the process. Infinite: no stream ends for that.
-  static absl::Duration idle();
-  // Ends those that are idle at `now`. The watch's thread calls it now and then.
+  // A stream ends when its client has sent nothing for `idle`; zero: never. Before the first
+  // stream.
+  void SetIdle(absl::Duration idle);
+  // Infinite: no stream ends for that.
+  absl::Duration idle() const;
+  void Add(std::weak_ptr<Recognition> stream);
+  // Ends the streams that are idle at `now`, by SteadyNow. The watch's thread calls it now and
+  // then.
   void Look(absl::Time now);
 
  private:
-  void AddStream(std::weak_ptr<Recognition> stream);
   void Run();
 
-  const absl::Duration idle_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
+  absl::Duration idle_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::weak_ptr<Recognition>> streams_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;  // from the first stream on

@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/status/wire_status.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::serving {
 namespace {
@@ -51,6 +52,10 @@ void Add(Span& span, const char* key, int64_t value) {
   attribute.mutable_value()->set_int_value(value);
 }
 
+uint64_t UnixNanos(absl::Time steady_time) {
+  return static_cast<uint64_t>(absl::ToUnixNanos(ToWall(steady_time)));
+}
+
 Span MakeSpan(const std::string& trace_id, const std::string& parent_id, const std::string& name,
               absl::Time start, absl::Time end) {
   Span span;
@@ -59,8 +64,8 @@ Span MakeSpan(const std::string& trace_id, const std::string& parent_id, const s
   span.set_parent_span_id(parent_id);
   span.set_name(name);
   span.set_kind(Span::SPAN_KIND_INTERNAL);
-  span.set_start_time_unix_nano(static_cast<uint64_t>(absl::ToUnixNanos(start)));
-  span.set_end_time_unix_nano(static_cast<uint64_t>(absl::ToUnixNanos(std::max(start, end))));
+  span.set_start_time_unix_nano(UnixNanos(start));
+  span.set_end_time_unix_nano(UnixNanos(std::max(start, end)));
   return span;
 }
 
@@ -96,7 +101,7 @@ void AddSource(const CallRecord& call, size_t index, const v1::Decoded* decoded,
       for (const engine::Timeline::Mark& mark : line.marks) {
         auto& event = *span.add_events();
         event.set_name("step");
-        event.set_time_unix_nano(static_cast<uint64_t>(absl::ToUnixNanos(mark.at)));
+        event.set_time_unix_nano(UnixNanos(mark.at));
         auto& attribute = *event.add_attributes();
         attribute.set_key("beamwright.steps");
         attribute.mutable_value()->set_int_value(mark.steps);

@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/http/replies.h"
 #include "server/serving/serving_state.h"
 
@@ -97,11 +97,11 @@ void Session::OnRequest(Outcome outcome) {
     Refuse(status);
     return;
   }
-  socket_->OnSign([this] { heard_ = absl::Now(); });
+  socket_->OnSign([this] { heard_ = SteadyNow(); });
   socket_->Accept(protocol_, [self = shared_from_this()](Outcome accepted) {
     if (accepted == Outcome::kOk) {
       self->is_open_ = true;
-      self->heard_ = absl::Now();
+      self->heard_ = SteadyNow();
       self->Watch();
       self->EndIfLeaving();
       self->Advance();
@@ -163,7 +163,7 @@ serving::Caller Session::MakeCaller() const {
   serving::Caller caller{serving::Method::kWebSocketRecognize};
   caller.context = http::ContextOf(socket_->request());
   if (query_.has_value() && query_->timeout < absl::InfiniteDuration()) {
-    caller.deadline = absl::Now() + query_->timeout;
+    caller.deadline = SteadyNow() + query_->timeout;
   }
   return caller;
 }
@@ -183,7 +183,7 @@ void Session::Refuse(const absl::Status& why) {
 }
 
 void Session::OnMessage(bool is_text, std::string payload) {
-  heard_ = absl::Now();
+  heard_ = SteadyNow();
   if (end_.has_value()) {
     return;  // the client does not know yet
   }
@@ -276,7 +276,7 @@ void Session::Advance() {
   }
   if (!texts_.empty()) {
     writing_ = true;
-    written_ = absl::Now();
+    written_ = SteadyNow();
     std::string text = std::move(texts_.front());
     texts_.pop_front();
     socket_->Write(std::move(text), [self = shared_from_this()](Outcome outcome) {
@@ -387,7 +387,7 @@ void Session::Watch() {
     if (error || self->gone_) {
       return;
     }
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     const absl::Duration quiet = now - self->heard_;
     const bool is_stuck = self->writing_ && now - self->written_ > self->site_.transfer_timeout;
     // While it is not read from, nothing of it is heard.

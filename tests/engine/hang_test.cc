@@ -12,13 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "engine/schedule/hangs.h"
 #include "engine/status/error_details.h"
 #include "engine/warm_up.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/interruption.h"
+#include "ops/base/steady_time.h"
 #include "tests/engine/hanging_bundle.h"
 
 namespace beamwright::engine {
@@ -141,7 +141,7 @@ class HangTest : public ::testing::Test {
   }
   static CallOptions Until(absl::Duration time) {
     CallOptions call;
-    call.deadline = absl::Now() + time;
+    call.deadline = SteadyNow() + time;
     return call;
   }
 

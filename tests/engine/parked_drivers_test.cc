@@ -10,6 +10,7 @@
 #include "engine/request/search_kind.h"
 #include "engine/schedule/encode.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/steady_time.h"
 #include "tests/engine/fused_bundle.h"
 #include "tests/ops/loop/counted_allocations.h"
 
@@ -158,8 +159,8 @@ TEST(ParkedDrivers, AnIdleEngineHoldsNoModel) {
   }
   model = nullptr;
   // The engine's thread may be a moment behind its answer.
-  for (const absl::Time end = absl::Now() + absl::Minutes(1);
-       !lives.expired() && absl::Now() < end;) {
+  for (const absl::Time end = SteadyNow() + absl::Minutes(1);
+       !lives.expired() && SteadyNow() < end;) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   EXPECT_TRUE(lives.expired());

@@ -5,11 +5,11 @@
 #include <map>
 #include <random>
 
-#include "absl/time/clock.h"
 #include "engine/beam/beam_driver.h"
 #include "engine/options/decode_options.h"
 #include "engine/schedule/encode.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/steady_time.h"
 #include "tests/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -128,7 +128,7 @@ class OneRequest {
     request->beam_size = resolved->search.beam_size;
     request->SetUpDecoders();
     request->call = std::move(call);
-    request->accepted = request->started = absl::Now();
+    request->accepted = request->started = SteadyNow();
     request->done = Engine::Callback([this](absl::StatusOr<v1::Decoded> answer) {
       ++num_answers_;
       answer_ = std::move(answer);

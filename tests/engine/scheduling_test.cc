@@ -5,9 +5,9 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "engine/status/error_details.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/steady_time.h"
 #include "tests/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -186,7 +186,7 @@ TEST_F(SchedulingTest, WhatWouldMissItsDeadlineIsRefusedAtOnce) {
     ASSERT_TRUE(engine_->DecodeAndWait(model_, Ids({3, 4, 5}), narrow).status().ok());
   }
   CallOptions hopeless;
-  hopeless.deadline = absl::Now() - absl::Seconds(1);
+  hopeless.deadline = SteadyNow() - absl::Seconds(1);
   // Alone it is taken, for only what runs shows whether the estimate still holds.
   Decode(1, hopeless);
   ASSERT_TRUE(engine_->DecodeAndWait(model_, Ids({3}), narrow).ok());
@@ -197,7 +197,7 @@ TEST_F(SchedulingTest, WhatWouldMissItsDeadlineIsRefusedAtOnce) {
   ASSERT_TRUE(Answered(4)) << "not at once";
   EXPECT_EQ(status::ReasonOf(answers_[4]), status::reason::kWouldMissDeadline);
   CallOptions patient;
-  patient.deadline = absl::Now() + absl::Hours(1);
+  patient.deadline = SteadyNow() + absl::Hours(1);
   Decode(5, patient);
   holder_.go_on.Notify();
   engine_->Drain();

@@ -12,13 +12,13 @@
 #include <map>
 
 #include "absl/synchronization/blocking_counter.h"
-#include "absl/time/clock.h"
 #include "engine/model/model_inputs.h"
 #include "engine/options/decode_options.h"
 #include "engine/request/parked_drivers.h"
 #include "engine/request/prepared_source.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "tests/engine/fused_bundle.h"
 
 namespace beamwright::engine {
@@ -103,7 +103,7 @@ class FrameDriver : public Driver {
   }
   absl::Duration Step(const ops::ExecutionContext& /*context*/, EngineObserver* /*observer*/,
                       Underway* /*underway*/) override {
-    AnswerMeanwhile(absl::Now(), absl::OkStatus(), nullptr);
+    AnswerMeanwhile(SteadyNow(), absl::OkStatus(), nullptr);
     size_t num_moved = 0;
     for (const auto& request : requests_) {
       if (request->is_answered || num_moved == kMostMoved) {
@@ -165,7 +165,7 @@ class FrameKind : public SearchKind {
     auto request = std::make_unique<FrameRequest>();
     BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
     request->call = call;
-    request->accepted = absl::Now();
+    request->accepted = SteadyNow();
     request->started = absl::InfinitePast();
     request->beam_size = options.search.beam_size;
     request->max_steps = request->source.source_length;
@@ -350,7 +350,7 @@ TEST(SearchKindTest, AnExpiredDeadlineIsTold) {
   const FrameKind kind;
   const ModelPtr model = Compiled(&kind);
   CallOptions call;
-  call.deadline = absl::Now() - absl::Seconds(1);
+  call.deadline = SteadyNow() - absl::Seconds(1);
   EXPECT_TRUE(absl::IsDeadlineExceeded(
       Started()->DecodeAndWait(model, Ids({1, 2}), Options(), call).status()));
 }

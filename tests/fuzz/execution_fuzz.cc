@@ -1,7 +1,7 @@
 // Compiling and running: whatever a sound graph computes on whatever values, a result or an error.
 // An input is an IR (it begins with '<'), an ONNX model (with its first field, the IR version), or
 // else the choices of a random graph.
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 #include "ops/loop/model.h"
 #include "ops/tensor/tensor_limit.h"
 #include "tests/fuzz/graph_input.h"
@@ -15,7 +15,7 @@ constexpr int64_t kMostBytes = 1 << 16;  // of a tensor
 // Twice into the same outputs: the second run finds buffers of the first.
 void Run(const Model& model, const std::vector<std::vector<Tensor>>& runs) {
   ExecutionContext context;
-  context.deadline = absl::Now() + absl::Milliseconds(100);
+  context.deadline = SteadyNow() + absl::Milliseconds(100);
   const TensorLimit limit(kMostBytes);
   std::vector<Tensor> outputs;
   for (const std::vector<Tensor>& inputs : runs) {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "ops/compile/hoist_inputs.h"
 #include "ops/compile/scopes.h"
 #include "ops/graph/inference.h"
@@ -167,7 +167,7 @@ absl::Status Run(const RunFlags& flags, std::ostream& output) {
   const MemoryLimit memory(most);
   ExecutionContext context;
   context.num_threads = flags.threads;
-  context.deadline = absl::Now() + timeout;
+  context.deadline = SteadyNow() + timeout;
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                       ReadAndCompile(flags.file, flags.allow_links));
   NpzLimits limits;

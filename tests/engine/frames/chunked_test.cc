@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "ops/base/steady_time.h"
 #include "tests/engine/frames/chunked_encoder.h"
 #include "tests/engine/frames/frame_models.h"
 #include "tests/engine/frames/listener.h"
@@ -298,7 +299,7 @@ TEST(ChunkedTest, OneOfManyThatWaitEndsAtItsDeadlineAndOthersGoOn) {
   const ModelPtr model = Kinds({})[1].model;
   const std::vector<float> features = RandomFeatures(20, 5);
   Listener late;
-  late.call.deadline = absl::Now() + absl::Milliseconds(30);
+  late.call.deadline = SteadyNow() + absl::Milliseconds(30);
   late.Start(*engine, model, {});
   SendSome(features, 0, 20, late.feed());
   Listener other;

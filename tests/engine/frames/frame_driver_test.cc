@@ -15,6 +15,7 @@
 #include "engine/frames/ctc_stepper.h"
 #include "engine/frames/frame_search_kind.h"
 #include "engine/options/decode_options.h"
+#include "ops/base/steady_time.h"
 #include "tests/engine/frames/frame_models.h"
 #include "tests/engine/frames/language_model.h"
 
@@ -165,12 +166,12 @@ TEST_F(FrameDriverTest, AQuietStreamIsCutWhenItsTimeIsOver) {
   feeds_[0]->Add(Frames(4));
   // The clock moves while the frames are read: the stream is quiet then, and its time is over.
   stepper_->look = [](FrameRequest& request) {
-    request.cut_at = absl::Now() - absl::Milliseconds(1);
+    request.cut_at = SteadyNow() - absl::Milliseconds(1);
   };
   Step();
   EXPECT_TRUE(answers_.empty());
   EXPECT_EQ(stream->num_announced, 4);
-  EXPECT_LT(driver_.next_work(), absl::Now());
+  EXPECT_LT(driver_.next_work(), SteadyNow());
   Step();
   ASSERT_EQ(answers_.count(stream), 1);
   ASSERT_TRUE(answers_.at(stream).ok()) << answers_.at(stream).status();
@@ -195,7 +196,7 @@ TEST_F(FrameDriverTest, ACancelledStreamIsNotAnsweredWithWhatItHas) {
     cancelled->Cancel();
     stream->cut_at = absl::InfinitePast();
     if (while_it_steps) {
-      driver_.AnswerMeanwhile(absl::Now(), absl::OkStatus(), nullptr);
+      driver_.AnswerMeanwhile(SteadyNow(), absl::OkStatus(), nullptr);
     } else {
       Step();
     }

@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "ops/base/fault_point.h"
+#include "ops/base/steady_time.h"
 #include "tests/engine/frames/frame_models.h"
 #include "tests/engine/frames/language_model.h"
 #include "tests/engine/frames/listener.h"
@@ -255,7 +256,7 @@ TEST(StreamTest, OneThatWaitsEndsAtItsDeadlineAndWhenItIsGivenUp) {
   const ModelPtr model = CtcModel();
   const Frames frames = CtcFrames(4, 1);
   Listener late;
-  late.call.deadline = absl::Now() + absl::Milliseconds(30);
+  late.call.deadline = SteadyNow() + absl::Milliseconds(30);
   late.Start(*engine, model, {});
   late.feed().Add(Piece(frames, 0, 4));
   EXPECT_TRUE(absl::IsDeadlineExceeded(late.Wait().status())) << late.Wait().status();
@@ -270,7 +271,7 @@ TEST(StreamTest, OneThatWaitsEndsAtItsDeadlineAndWhenItIsGivenUp) {
   EXPECT_TRUE(absl::IsCancelled(given_up.Wait().status())) << given_up.Wait().status();
 
   Listener cut;
-  cut.call.deadline = absl::Now() + absl::Milliseconds(60);
+  cut.call.deadline = SteadyNow() + absl::Milliseconds(60);
   v1::DecodeOptions best_so_far;
   best_so_far.set_deadline_result(v1::DEADLINE_RESULT_BEST_SO_FAR);
   cut.Start(*engine, model, best_so_far);
@@ -304,7 +305,7 @@ TEST(StreamTest, WhatIsQueuedBehindOneThatWaitsEndsAtItsDeadline) {
   WaitForRunning(*engine, 1);
   Listener behind;
   behind.call.tenant = waits.call.tenant;
-  behind.call.deadline = absl::Now() + absl::Milliseconds(200);
+  behind.call.deadline = SteadyNow() + absl::Milliseconds(200);
   behind.Start(*engine, model, {});
   EXPECT_TRUE(absl::IsDeadlineExceeded(behind.Wait().status())) << behind.Wait().status();
   const Frames frames = CtcFrames(4, 1);
@@ -569,7 +570,7 @@ TEST(StreamTest, IdleStreamsOfWideBeamsHoldUpNoCall) {
   }
   const Frames frames = CtcFrames(40, 1);
   CallOptions call;
-  call.deadline = absl::Now() + absl::Minutes(1);
+  call.deadline = SteadyNow() + absl::Minutes(1);
   for (int i = 0; i < 20; ++i) {
     const auto answer =
         engine->DecodeAndWait(model, FeatureSource(frames.values, frames.width), {}, call);

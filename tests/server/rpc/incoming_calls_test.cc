@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -25,10 +25,10 @@ TEST(IncomingCallsTest, OnlyTheOlderOnesAreRefused) {
   IncomingCalls calls;
   FakeCall old;
   calls.Add(old);
-  absl::Time between = absl::Now();
-  while (absl::Now() <= between) {
+  absl::Time between = SteadyNow();
+  while (SteadyNow() <= between) {
   }
-  between = absl::Now();
+  between = SteadyNow();
   FakeCall young;
   calls.Add(young);
   EXPECT_EQ(calls.RefuseOlderThan(between, absl::ResourceExhaustedError("full")), 1);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::serving {
 namespace {
@@ -50,20 +50,20 @@ class AvailabilityTest : public ::testing::Test {
 TEST_F(AvailabilityTest, AModelInQuarantineCannotServe) {
   Follow(absl::Hours(1));
   EXPECT_THAT(Told(), ElementsAre("+g2p-en", "+"));
-  quarantine_->Count(*model_, 0, 2, absl::Now());
+  quarantine_->Count(*model_, 0, 2, SteadyNow());
   EXPECT_THAT(Told(), IsEmpty());
-  quarantine_->Count(*model_, 0, 1, absl::Now());
+  quarantine_->Count(*model_, 0, 1, SteadyNow());
   EXPECT_THAT(Told(), ElementsAre("-g2p-en", "-"));
   EXPECT_FALSE(state_.health().ready);
   // A source that was begun before and is decoded ends it at once.
-  quarantine_->Count(*model_, 1, 0, absl::Now());
+  quarantine_->Count(*model_, 1, 0, SteadyNow());
   EXPECT_THAT(Told(), ElementsAre("+g2p-en", "+"));
   EXPECT_TRUE(state_.health().ready);
 }
 
 TEST_F(AvailabilityTest, TheEndOfAPauseIsToldByItself) {
   Follow(absl::Milliseconds(50));
-  quarantine_->Count(*model_, 0, 3, absl::Now());
+  quarantine_->Count(*model_, 0, 3, SteadyNow());
   absl::MutexLock lock(&mutex_);
   const auto back = [this] { return told_.back() == "+" && told_.size() == 6; };
   EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&back), absl::Minutes(1)));

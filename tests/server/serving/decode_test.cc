@@ -9,6 +9,7 @@
 #include "beamwright/v1/source_errors.pb.h"
 #include "engine/status/error_details.h"
 #include "engine/status/wire_status.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/scorer.h"
 
 namespace beamwright::serving {
@@ -177,10 +178,10 @@ TEST_F(DecodeTest, ObserversAreToldWhatScoringTook) {
 TEST_F(DecodeTest, WhoGivesUpAtTheDeadlineMissedIt) {
   const auto cancelled = std::make_shared<engine::CancelFlag>();
   cancelled->Cancel();
-  Caller caller{Method::kDecode, absl::Now() + absl::Minutes(1), cancelled};
+  Caller caller{Method::kDecode, SteadyNow() + absl::Minutes(1), cancelled};
   EXPECT_EQ(Decode(caller).code(), absl::StatusCode::kCancelled);
   for (const absl::Duration left : {absl::Milliseconds(2), absl::Milliseconds(-2)}) {
-    caller.deadline = cancelled->when(absl::Now()) + left;
+    caller.deadline = cancelled->when(SteadyNow()) + left;
     EXPECT_EQ(Decode(caller).code(), absl::StatusCode::kDeadlineExceeded) << left;
     absl::Notification done;
     Caller scorer = caller;

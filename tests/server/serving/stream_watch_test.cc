@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"
@@ -70,14 +71,15 @@ class StreamWatchTest : public ::testing::Test {
 };
 
 TEST_F(StreamWatchTest, AStreamOfWhichNothingIsHeardEnds) {
-  StreamWatch watch(absl::Hours(1));
+  StreamWatch& watch = core_->streams();
+  watch.SetIdle(absl::Hours(1));
   const auto silent = Begin();
   const auto configured = Begin();
   Configure(*configured);
   const auto spoken = Begin();
   Configure(*spoken);
   Speak(*spoken);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   watch.Look(now + absl::Minutes(59));
   for (const auto& stream : {silent, configured, spoken}) {
     EXPECT_FALSE(EndOf(*stream).has_value());
@@ -95,7 +97,8 @@ TEST_F(StreamWatchTest, AStreamOfWhichNothingIsHeardEnds) {
 }
 
 TEST_F(StreamWatchTest, AStreamThatHasSaidAllIsNotIdle) {
-  StreamWatch watch(absl::Hours(1));
+  StreamWatch& watch = core_->streams();
+  watch.SetIdle(absl::Hours(1));
   absl::Notification answered;
   std::shared_ptr<Recognition> stream;
   stream = Begin([&answered] {
@@ -106,7 +109,7 @@ TEST_F(StreamWatchTest, AStreamThatHasSaidAllIsNotIdle) {
   Configure(*stream);
   Speak(*stream);
   stream->Finish();
-  watch.Look(absl::Now() + absl::Hours(2));
+  watch.Look(SteadyNow() + absl::Hours(2));
   answered.WaitForNotification();
   engine_->Drain();
   const std::optional<absl::Status> end = EndOf(*stream);
@@ -115,8 +118,9 @@ TEST_F(StreamWatchTest, AStreamThatHasSaidAllIsNotIdle) {
 }
 
 TEST_F(StreamWatchTest, WithoutALimitNoStreamEnds) {
-  StreamWatch watch(absl::ZeroDuration());
-  EXPECT_EQ(StreamWatch::idle(), absl::InfiniteDuration());
+  StreamWatch& watch = core_->streams();
+  watch.SetIdle(absl::ZeroDuration());
+  EXPECT_EQ(watch.idle(), absl::InfiniteDuration());
   const auto stream = Begin();
   Configure(*stream);
   watch.Look(absl::InfiniteFuture());
@@ -125,7 +129,7 @@ TEST_F(StreamWatchTest, WithoutALimitNoStreamEnds) {
 }
 
 TEST_F(StreamWatchTest, TheWatchLooksByItself) {
-  const StreamWatch watch(absl::Milliseconds(20));
+  core_->streams().SetIdle(absl::Milliseconds(20));
   absl::Notification ended;
   const auto stream = Begin([&ended] {
     if (!ended.HasBeenNotified()) {
