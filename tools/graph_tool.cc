@@ -200,6 +200,10 @@ void DefineInit(CLI::App& app, Flags& flags) {
       "ID' a line or a vocab.json, too");
   command->add_option("--shortlist", init.shortlist,
                       "Binary lexical shortlist of a Marian model (lex.*.s2t.bin)");
+  command->add_option("--from", init.source_language,
+                      "Of a Marian model: the language that it translates, such as en (default: "
+                      "that of the file name model.enfr.*)");
+  command->add_option("--to", init.target_language, "The language that it translates to, likewise");
   command->add_option("--begin", init.special.begin,
                       "Target token that the first step reads, by its text; without a target "
                       "vocabulary its id");

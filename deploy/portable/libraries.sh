@@ -101,11 +101,32 @@ CODE
   archive onnx_proto "onnx/${file%.proto}.pb.cc" -- -Ionnx -DONNX_ML=1
 }
 
+# Of ICU's data only what finds sentences and line breaks and names languages in English: 4 MB of 31. The distribution's
+# archive has the data as one section of one object; ICU's tools (icu-devtools) take parts out and make an object of them.
+build_icu_data() {
+  local name
+  rm -rf objects/icudata
+  mkdir -p objects/icudata/{parts,new}
+  (cd objects/icudata && ar x "$(gcc -print-file-name=libicudata.a)" && objcopy -O binary --only-section=.rodata ./*.o all)
+  # A file of data bears the name that its object had: icudt72l.dat, and its symbol is icudt72_dat.
+  name=$(basename "$(echo objects/icudata/*_dat.o)" _dat.o)
+  mv objects/icudata/all "objects/icudata/$name.dat"
+  icupkg --list "objects/icudata/$name.dat" |
+    grep -E '^(brkitr/.*|(lang/|region/)?(root|en|pool|res_index)\.res|(keyTypeData|metadata|likelySubtags|supplementalData|icuver)\.res)$' \
+      >objects/icudata/keep.txt
+  icupkg --destdir objects/icudata/parts --extract objects/icudata/keep.txt "objects/icudata/$name.dat"
+  icupkg --sourcedir objects/icudata/parts --add objects/icudata/keep.txt new "objects/icudata/new/$name.dat"
+  (cd objects/icudata/new && genccode -a gcc -d . -e "${name%l}" -n "${name%l}" "$name.dat" >/dev/null &&
+    gcc -c "${name}_dat.S" -o "${name}_dat.o" && rm -f "$folder/lib/libicudata.a" &&
+    ar rcsD "$folder/lib/libicudata.a" "${name}_dat.o")
+}
+
 packages=(libfmt-dev libspdlog-dev libprometheus-cpp-core1.0 libcpp-httplib-dev libsentencepiece0
   libzip4 libabsl-dev libprotobuf-dev)
 # shellcheck disable=SC2016  # dpkg-query's own placeholders
 dpkg-query --show --showformat '${source:Package} ${source:Version}\n' "${packages[@]}" | LC_ALL=C sort >sources.txt
-stamp=$(sha256sum sources.txt "$script")
+# shellcheck disable=SC2016
+stamp=$(sha256sum sources.txt "$script" && dpkg-query --show --showformat '${Version}' libicu-dev)
 [[ $(cat made 2>/dev/null) != "$stamp" ]] || exit 0
 rm -f made
 launcher=()
@@ -126,6 +147,8 @@ say "sentencepiece"
 build_sentencepiece
 say "libzip"
 build_zip
+say "ICU's data"
+build_icu_data
 say "abseil, protobuf"
 build_abseil
 build_protobuf

@@ -5,12 +5,15 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "engine/bundle/bundle.h"
 #include "engine/bundle/rules.h"
 #include "engine/bundle/text_proto.h"
 #include "engine/status/fault.h"
 #include "ops/base/model_name.h"
+#include "ops/base/printable.h"
 #include "ops/base/status.h"
 
 namespace beamwright::bundle {
@@ -370,6 +373,43 @@ void CheckScorers(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+// A BCP 47 tag as far as its form goes: subtags of letters and digits with '-' between, the first
+// of two or three letters.
+bool IsLanguageTag(absl::string_view tag) {
+  const std::vector<absl::string_view> subtags = absl::StrSplit(tag, '-');
+  const auto has_form = [](absl::string_view subtag, size_t least, size_t most, auto is_good) {
+    return subtag.size() >= least && subtag.size() <= most &&
+           std::all_of(subtag.begin(), subtag.end(), is_good);
+  };
+  return has_form(subtags[0], 2, 3, absl::ascii_isalpha) &&
+         std::all_of(subtags.begin() + 1, subtags.end(), [&](absl::string_view subtag) {
+           return has_form(subtag, 1, 8, absl::ascii_isalnum);
+         });
+}
+
+void CheckTranslation(const v1::ModelConfig& config, Faults& faults) {
+  if (!config.has_translation()) {
+    return;
+  }
+  const v1::TranslationConfig& translation = config.translation();
+  for (const auto& [field, tag] : {std::pair("source_language", &translation.source_language()),
+                                   {"target_language", &translation.target_language()}}) {
+    if (!IsLanguageTag(*tag)) {
+      faults.Add(absl::StrCat("translation.", field), "'", Printable(*tag),
+                 "' is not a language tag such as en, pt-BR or zh-Hans");
+    }
+  }
+  if (translation.source_language() == translation.target_language()) {
+    faults.Add("translation.target_language", "is the source language");
+  }
+  for (const auto& [side, text] :
+       {std::pair("source", &config.source()), {"target", &config.target()}}) {
+    if (text->form() == v1::TEXT_FORM_IDS) {
+      faults.Add("translation", "needs texts, but ", side, ".form is TEXT_FORM_IDS");
+    }
+  }
+}
+
 // A model whose own defaults its own limits refuse would refuse every plain request. What is not
 // set shrinks to fit.
 void CheckDefaults(const v1::ModelConfig& config, Faults& faults) {
@@ -428,6 +468,7 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
   }
   CheckTokenLists(config, faults);
   CheckText(config, faults);
+  CheckTranslation(config, faults);
   CheckSearches(config.default_options(), SearchOf(config), "default_options", faults);
   if (faults.empty()) {
     CheckDefaults(config, faults);

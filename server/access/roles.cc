@@ -40,6 +40,11 @@ constexpr CallRule kRules[] = {
     {"GET /startupz", kOpen},
     {"GET /v2/health/live", kOpen},
     {"GET /v2/health/ready", kOpen},
+    {"GET /health", kOpen},  // LibreTranslate's clients ask these two
+    {"GET /frontend/settings", kOpen},
+    {"GET /languages", kAnyRole},
+    {"POST /languages", kAnyRole},
+    {"POST /translate", kDecode},
     {"GET /v1/status", kObserve | kOperate},
     {"GET /v1/models", kAnyRole},
     {"GET /v1/models/*", kAnyRole},

@@ -30,6 +30,9 @@ serving::Method MethodOf(const std::string& path) {
   if (path == kTranscriptions) {
     return serving::Method::kHttpTranscribe;
   }
+  if (path == "/translate") {
+    return serving::Method::kHttpTranslate;
+  }
   for (const auto& [verb, method] : kVerbs) {
     if (absl::StartsWith(path, "/v1/models/") && absl::EndsWith(path, verb)) {
       return method;

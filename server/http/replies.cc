@@ -82,7 +82,11 @@ HttpReply V2ErrorReply(const absl::Status& status) {
 }
 
 absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request) {
-  const std::string authorization = request.header(access::kAuthorizationHeader);
+  return Admit(access, request, request.header(access::kAuthorizationHeader));
+}
+
+absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request,
+                                       const std::string& authorization) {
   const std::string tenant = request.header(access::kTenantHeader);
   const std::string priority = request.header(access::kPriorityHeader);
   access::Proof proof{authorization, tenant, {request.peers.begin(), request.peers.end()}};

@@ -51,6 +51,10 @@ serving::CallContext ContextOf(const HttpRequest& request);
 // Errors as Access::Admit's.
 absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request);
 
+// The same where credentials come another way, as the header Authorization would have them.
+absl::StatusOr<access::Identity> Admit(const access::Access& access, const HttpRequest& request,
+                                       const std::string& authorization);
+
 // What is asked, and for whom.
 struct Asked {
   serving::Method method;

@@ -116,6 +116,9 @@ HttpReply Rest::Handle(const HttpRequest& request) const {
   if (Probes::Knows(request.path) && request.path != "/metrics") {
     return probes_.Handle(request);
   }
+  if (TranslateRoutes::Knows(request.path)) {
+    return translation_.Handle(request);
+  }
   const Pieces pieces = absl::StrSplit(absl::StripPrefix(request.path, "/"), '/');
   const absl::StatusOr<access::Identity> identity = Admit(access_, request);
   if (!identity.ok()) {

@@ -1,5 +1,6 @@
-// Rest: the HTTP API, of two families: /v1 mirrors beamwright.v1 in protobuf's JSON form, /v2 is
-// the Open Inference Protocol. docs/client.md lists the paths.
+// Rest: the HTTP API, of three families: /v1 mirrors beamwright.v1 in protobuf's JSON form, /v2 is
+// the Open Inference Protocol, and LibreTranslate's paths translate. docs/client.md lists the
+// paths.
 #ifndef BEAMWRIGHT_SERVER_HTTP_REST_H_
 #define BEAMWRIGHT_SERVER_HTTP_REST_H_
 
@@ -12,6 +13,7 @@
 #include "server/http/listener.h"
 #include "server/http/page.h"
 #include "server/http/probes.h"
+#include "server/http/translate_routes.h"
 #include "server/oip/service.h"
 
 namespace beamwright::http {
@@ -28,7 +30,11 @@ class Rest {
  public:
   Rest(const RestOptions& options, const access::Access& access, oip::Service& service,
        const Probes& probes)
-      : options_(options), access_(access), service_(service), probes_(probes) {}
+      : options_(options),
+        access_(access),
+        service_(service),
+        probes_(probes),
+        translation_(access, service.core(), options.timeout) {}
 
   // Waits for the answer where the request asks for decoding.
   HttpReply Handle(const HttpRequest& request) const;
@@ -70,6 +76,7 @@ class Rest {
   const access::Access& access_;
   oip::Service& service_;
   const Probes& probes_;
+  const TranslateRoutes translation_;
 };
 
 }  // namespace beamwright::http

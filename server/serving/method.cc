@@ -36,6 +36,8 @@ absl::string_view NameOf(Method method) {
     case Method::kModelInfer:
     case Method::kHttpInfer:
       return "ModelInfer";
+    case Method::kHttpTranslate:
+      return "Translate";
     case Method::kGrpcOther:
     case Method::kHttpOther:
       break;

@@ -28,6 +28,7 @@ enum class Method {
   kHttpAlign,
   kHttpInfer,
   kHttpTranscribe,
+  kHttpTranslate,
   kHttpOther,
   kWebSocketRecognize,
 };

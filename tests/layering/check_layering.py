@@ -64,9 +64,11 @@ ALLOWED = {
     "server/access": ENGINE,
     # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http.
     "server/serving": [*ENGINE, "server/access"],
+    # Texts into sentences and back: above serving, below the protocols that translate.
+    "server/translate": SERVING,
     "server/oip": SERVING,
     "server/rpc": [*SERVING, "server/oip", "grpc"],
-    "server/http": [*SERVING, "server/oip", "ops/audio"],
+    "server/http": [*SERVING, "server/oip", "server/translate", "ops/audio"],
     # Requests, replies and access of HTTP, which a WebSocket begins as.
     "server/websocket": [*SERVING, "server/http"],
     "server": [*SERVING, "server/oip", "server/rpc", "server/http", "server/websocket", "grpc"],

@@ -27,6 +27,9 @@ struct InitOptions {
   std::string source_vocab;
   std::string target_vocab;
   std::string shortlist;  // of a Marian model: a binary lexical shortlist; empty: none
+  // Of a translation model: its languages; empty: as the names of a Marian model's files say.
+  std::string source_language;
+  std::string target_language;
   SpecialTokens special;
   // Of CTC and transducers: blank, a token or the number of its column, and durations.
   std::string blank;

@@ -1,10 +1,14 @@
 #include "tools/bundle/init_marian.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "engine/bundle/text_codec.h"
 #include "engine/model/lexical_table.h"
 #include "ops/base/file.h"
@@ -25,6 +29,20 @@ constexpr char kShortlistFile[] = "lex.s2t.bin";
 constexpr char kEnd[] = "</s>";
 constexpr char kUnknown[] = "<unk>";
 
+// "enfr" of model.enfr.intgemm.alphas.bin and lex.50.50.enfr.s2t.bin, as Firefox names files; empty
+// if the name has no piece of four letters.
+std::string DirectionOf(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename();
+  const std::vector<std::string> pieces = absl::StrSplit(name, '.');
+  for (size_t i = 1; i + 1 < pieces.size(); ++i) {
+    if (pieces[i].size() == 4 &&
+        std::all_of(pieces[i].begin(), pieces[i].end(), absl::ascii_islower)) {
+      return pieces[i];
+    }
+  }
+  return "";
+}
+
 class MarianInitialiser {
  public:
   MarianInitialiser(const InitOptions& options, std::ostream& output)
@@ -41,6 +59,7 @@ class MarianInitialiser {
     BW_RETURN_IF_ERROR(ReadTexts());
     BW_RETURN_IF_ERROR(ReadShortlist());
     SetDefaults();
+    BW_RETURN_IF_ERROR(SetLanguages());
     PrintLines("guess   ", reasons_, output_);
     files_[kConfigFile] = FormatBundle(config_, reasons_);
     BW_RETURN_IF_ERROR(WriteBundle(options_.out, files_, output_));
@@ -208,6 +227,36 @@ class MarianInitialiser {
     }
     reasons_.push_back(absl::StrCat("default_options: as Firefox asks its models; '", kUnknown,
                                     "' is never generated, as in Marian"));
+  }
+
+  // By the flags, else by the file name; a shortlist whose name says another direction is refused.
+  absl::Status SetLanguages() {
+    std::string source = options_.source_language;
+    std::string target = options_.target_language;
+    if (source.empty() != target.empty()) {
+      return Invalid(source.empty() ? "--from" : "--to",
+                     ": is not set; the model has two languages");
+    }
+    const std::string named = DirectionOf(options_.decoder);
+    const std::string listed = DirectionOf(options_.shortlist);
+    if (!named.empty() && !listed.empty() && named != listed) {
+      return Invalid("--shortlist '", options_.shortlist, "' is of the direction ", listed,
+                     " by its name, but the model is of ", named);
+    }
+    if (source.empty() && !named.empty()) {
+      source = named.substr(0, 2);
+      target = named.substr(2);
+      reasons_.push_back(
+          absl::StrCat("translation: from ", source, " to ", target, ", as the file name says"));
+    }
+    if (source.empty()) {
+      reasons_.push_back(
+          "translation: the file name says no languages; --from and --to say them, for /translate");
+      return absl::OkStatus();
+    }
+    config_.mutable_translation()->set_source_language(source);
+    config_.mutable_translation()->set_target_language(target);
+    return absl::OkStatus();
   }
 
   const InitOptions& options_;

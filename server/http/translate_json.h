@@ -1,0 +1,46 @@
+// Requests and answers of LibreTranslate's API: JSON objects, or forms of a browser.
+#ifndef BEAMWRIGHT_SERVER_HTTP_TRANSLATE_JSON_H_
+#define BEAMWRIGHT_SERVER_HTTP_TRANSLATE_JSON_H_
+
+#include <google/protobuf/struct.pb.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "beamwright/v1/translate.pb.h"
+#include "server/translate/directions.h"
+
+namespace beamwright::http {
+
+// The members of a body: a JSON object, or a form (application/x-www-form-urlencoded), whose fields
+// are strings, and several of one name a list. An empty body has no members. InvalidArgument.
+absl::StatusOr<google::protobuf::Struct> ParseMembers(absl::string_view content_type,
+                                                      const std::string& body);
+
+// A member that is a string; empty if it is missing, null or of another kind.
+std::string TextMember(const google::protobuf::Struct& members, const std::string& name);
+
+struct TranslateBody {
+  v1::TranslateRequest request;
+  bool is_list = false;  // the member q is a list, and so is the answer
+};
+
+// The members of a request to /translate. InvalidArgument naming every member that is missing or
+// wrong. What this server does not do is refused, too: HTML, and finding out the language.
+absl::StatusOr<TranslateBody> ReadTranslateBody(google::protobuf::Struct members);
+
+// An error of the call in the terms of the members: q for texts, source, target.
+absl::Status InMembers(const absl::Status& status, bool is_list);
+
+// {"translatedText": ..., "alternatives": ...}; the latter where some were asked for.
+std::string WriteTranslateBody(const TranslateBody& asked, const v1::TranslateResponse& response);
+
+// [{"code": "en", "name": "English", "targets": ["en", "fr"]}].
+std::string WriteLanguages(const std::vector<translate::Language>& languages);
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_TRANSLATE_JSON_H_

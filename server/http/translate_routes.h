@@ -1,0 +1,49 @@
+// TranslateRoutes: the paths of LibreTranslate's API, /translate, /languages, /frontend/settings
+// and /health, as its clients know them (docs/translation.md). An API key is a token of the server.
+#ifndef BEAMWRIGHT_SERVER_HTTP_TRANSLATE_ROUTES_H_
+#define BEAMWRIGHT_SERVER_HTTP_TRANSLATE_ROUTES_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/access/access.h"
+#include "server/http/listener.h"
+#include "server/serving/core.h"
+#include "server/translate/translate.h"
+
+namespace beamwright::http {
+
+// Thread-safe. Access and core must outlive it.
+class TranslateRoutes {
+ public:
+  // timeout: of a call.
+  TranslateRoutes(const access::Access& access, serving::Core& core, absl::Duration timeout)
+      : access_(access),
+        core_(core),
+        timeout_(timeout),
+        translator_(std::make_unique<translate::Translator>(core)) {}
+
+  static bool Knows(const std::string& path);
+
+  // Of a path that it knows. Errors are {"error": "..."} with LibreTranslate's HTTP statuses: 403
+  // for a missing or wrong key.
+  HttpReply Handle(const HttpRequest& request) const;
+
+ private:
+  HttpReply Translate(const HttpRequest& request, const access::Identity& identity) const;
+  HttpReply Settings() const;
+  HttpReply Refuse(const HttpRequest& request, const absl::Status& why) const;
+  // Who asks: by the header Authorization, else by the member api_key of the body.
+  absl::StatusOr<access::Identity> AdmitByKey(const HttpRequest& request) const;
+
+  const access::Access& access_;
+  serving::Core& core_;
+  const absl::Duration timeout_;
+  const std::unique_ptr<translate::Translator> translator_;
+};
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_TRANSLATE_ROUTES_H_

@@ -1,0 +1,67 @@
+// Translate: a call that translates texts, from its request to its response, the same for every
+// protocol. The counterpart of serving/decode.h: the engine decodes sentences, this cuts texts into
+// them and joins what comes back.
+#ifndef BEAMWRIGHT_SERVER_TRANSLATE_TRANSLATE_H_
+#define BEAMWRIGHT_SERVER_TRANSLATE_TRANSLATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "beamwright/v1/translate.pb.h"
+#include "server/serving/caller.h"
+#include "server/serving/core.h"
+#include "server/translate/directions.h"
+#include "server/translate/sentences.h"
+
+namespace beamwright::translate {
+
+// Most characters of a call's texts together.
+inline constexpr int64_t kMaxCharacters = int64_t{1} << 20;
+// Most tokens of a sentence; longer ones are cut. Translation models are trained on sentences, and
+// get worse beyond.
+inline constexpr int kMaxSentenceTokens = 128;
+
+using TranslateDone = std::function<void(absl::StatusOr<v1::TranslateResponse>)>;
+
+// Thread-safe. The core must outlive it.
+class Translator {
+ public:
+  explicit Translator(serving::Core& core) : core_(core) {}
+
+  // Translates every text; `done` is called once, on any thread. The call fails as a whole with the
+  // error of the first sentence that fails, in the terms of the request: InvalidArgument naming
+  // fields of TranslateRequest, and as serving::Decode for what the engine refuses. A request that
+  // is an error is refused with it. A call of many sentences does not fill the engine's queue: some
+  // of them are in the engine at a time, and what the queue refuses is tried again when another
+  // sentence of the call is done.
+  void Translate(absl::StatusOr<v1::TranslateRequest> request, const serving::Caller& caller,
+                 TranslateDone done);
+
+  // What is translated now, by code.
+  std::vector<Language> Languages() const { return Served().second.Languages(); }
+
+ private:
+  class Call;
+
+  // Models that translate, each by its newest version, and their directions.
+  std::pair<std::vector<serving::ModelPtr>, Directions> Served() const;
+  absl::StatusOr<std::shared_ptr<const SentenceSplitter>> SplitterFor(const std::string& language);
+
+  serving::Core& core_;
+  absl::Mutex mutex_;
+  // By language; made when a language is asked for first.
+  absl::flat_hash_map<std::string, std::shared_ptr<const SentenceSplitter>> splitters_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace beamwright::translate
+
+#endif  // BEAMWRIGHT_SERVER_TRANSLATE_TRANSLATE_H_
