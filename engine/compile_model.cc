@@ -91,7 +91,7 @@ absl::Status CompileOwn(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
     BW_ASSIGN_OR_RETURN(parts.frames, CompileFrames(bundle, parts));
     if (parts.config.frame_ms() == 0 && parts.sound != nullptr &&
         parts.chunk_encoder() != nullptr) {
-      // A run goes on by so many features, one every 10 ms, and gives so many frames.
+      // A run advances by `features` features, one every 10 ms, and gives `frames` frames.
       const double features = static_cast<double>(parts.encoder()->streaming->shift);
       parts.config.set_frame_ms(static_cast<float>(
           sound::kFrameShiftMs * features / static_cast<double>(parts.frames->chunk_frames)));
@@ -109,7 +109,7 @@ absl::Status CompileOwn(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
 
 }  // namespace
 
-// Here and not beside the rest of DecodeModel: only where everything comes together are drivers
+// Here and not with the rest of DecodeModel: only where everything comes together are drivers
 // known.
 DecodeModel::DecodeModel(std::unique_ptr<const Parts> parts)
     : parts_(std::move(parts)), parked_drivers_(std::make_unique<ParkedDrivers>()) {}

@@ -20,7 +20,7 @@
 namespace beamwright {
 namespace {
 
-// By rename, so that whoever waits for the file never reads half a number.
+// By rename, so that a reader of the file never gets half a number.
 absl::Status WritePortFile(const std::string& path, int port) {
   if (path.empty()) {
     return absl::OkStatus();

@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<http::Listener>> Listen(const char* flag, const c
                                                        const http::ListenerOptions& options,
                                                        http::Handler handler);
 
-// Probes and metrics, whose port is told at once: who watches the load asks there.
+// Probes and metrics, whose port is written at once: monitors of the load read it.
 absl::StatusOr<std::unique_ptr<http::ProbeListener>> ListenForProbes(const serving::Flags& flags,
                                                                      const http::Probes& probes);
 
@@ -61,7 +61,7 @@ std::vector<absl::Status> OtherConflicts(const serving::Flags& flags, const absl
 // machine, if neither TLS nor tokens restrict it.
 void LogWhoMayCall(const serving::Flags& flags);
 
-// Where calls are answered from now on. Whoever waits for a file waits for models, too.
+// The ports that answer calls from now on. A script that waits for a file waits for models, too.
 absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
                             const http::Listener* http, const http::Listener* admin,
                             const websocket::Listener* streams);

@@ -53,7 +53,7 @@ using serving::Phase;
 
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
 constexpr absl::Duration kLastAnswers = absl::Seconds(1);
-constexpr absl::Duration kLastLines = absl::Seconds(1);  // of the log, for whoever reads it
+constexpr absl::Duration kLastLines = absl::Seconds(1);  // of the log, until its reader has them
 // Kept for operators where the process has no file left.
 constexpr int kAdminSpareFiles = 4;
 constexpr absl::Duration kQuiet = absl::Milliseconds(500);
@@ -74,7 +74,7 @@ void LogFromGrpc(gpr_log_func_args* entry) {
   }
 }
 
-// Whoever loads does not look up before a model is done, so nobody is asked to stop.
+// The loading thread cannot be stopped before a model is done, so it is not asked to.
 [[noreturn]] void GiveUp(const serving::Flags& flags) {
   constexpr int kNotStarted = 3;
   spdlog::critical("not started in {} (startup-timeout): models are still loading",
@@ -148,7 +148,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
                       engine::Engine::Start(engine_options));
   const serving::EngineWatch watch([&engine] { return engine->load().stalled; },
                                    flags.liveness_timeout, state);
-  // Told of calls, and so made before what answers them.
+  // Observes calls, and so is made before the listeners that answer them.
   std::optional<serving::AccessLog> access_log;
   if (flags.access_log_sample > 0) {
     access_log.emplace(flags.access_log_sample);
@@ -183,7 +183,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   oip::Service control(core, /*model_control=*/true);
 
   // All ports are bound before models load: a clash is known at once, and clients that are early
-  // are told that the server loads.
+  // get UNAVAILABLE, 'loading'.
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::Server> server,
                       ListenForCalls(flags, *guard, inference));
   const serving::ConnectionGauges connections([&server] { return server->CountConnections(); },
@@ -297,8 +297,8 @@ absl::Status CheckConfig(const serving::Flags& flags) {
 
 // A waiting OpenMP team spins by default, on cores that gRPC's threads and everybody else need; on
 // a busy machine that costs several times the throughput. The runtime reads its policy when it is
-// loaded, before main, so the program starts itself once more with the policy set. Whoever sets it
-// has the last word.
+// loaded, before main, so the program starts itself once more with the policy set. A value that
+// the user sets is kept.
 void LetIdleThreadsSleep(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
     setenv("OMP_WAIT_POLICY", "passive", 1);

@@ -22,7 +22,7 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
 constexpr const char* kFile =
-    "Graph file: OpenVINO IR (.xml, with its weights in the .bin file beside it), ONNX (.onnx) or "
+    "Graph file: OpenVINO IR (.xml, with its weights in a .bin file of that name), ONNX (.onnx) or "
     "a "
     "part of a Marian model (.bin#encoder, .bin#decoder)";
 constexpr int kMaxThreads = 1024;
@@ -44,7 +44,7 @@ struct Flags {
 
 void AddLinks(CLI::App* command, std::string& root) {
   command->add_option("--allow-links", root,
-                      "Folder that links of the weights' files may lead into, beside the graph "
+                      "Folder that links of the weights' files may lead into, besides the graph "
                       "file's own (default: none)");
 }
 
@@ -86,7 +86,7 @@ void DefineRun(CLI::App& app, ops::RunFlags& flags) {
 void DefineCheck(CLI::App& app, CheckFlags& flags) {
   CLI::App* check =
       app.add_subcommand("check",
-                         "Tell whether graphs and bundles can be loaded, all that is missing at "
+                         "Check whether graphs and bundles can be loaded: all that is missing at "
                          "once, and what a search pays for stepping a graph");
   check->footer("Example: beamwright-graph check encoder.onnx decoder.onnx");
   check
@@ -113,11 +113,11 @@ void DefineBench(CLI::App& app, ops::BenchFlags& flags) {
       ->check(CLI::Range(int64_t{1}, kMaxExtent));
   bench
       ->add_option("--length", flags.lengths,
-                   "Extents of all other axes that it leaves open, likewise (default: 16)")
+                   "Extents of all other open axes; several are all run (default: 16)")
       ->excludes(inputs)
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, kMaxExtent));
-  bench->add_option("--threads", flags.threads, "Threads, likewise, 1 to 1024 (default: 1)")
+  bench->add_option("--threads", flags.threads, "Numbers of threads, 1 to 1024 (default: 1)")
       ->delimiter(',')
       ->check(CLI::Range(1, kMaxThreads));
   bench
@@ -196,7 +196,7 @@ void DefineInit(CLI::App& app, Flags& flags) {
                       "Source vocabulary: one token a line, or a SentencePiece .model or .spm");
   command->add_option(
       "--target-vocab,--target-vocabulary,--tokens", init.target_vocab,
-      "Target vocabulary, likewise; of CTC and transducers a tokens.txt with 'TOKEN "
+      "Target vocabulary, in the same forms; of CTC and transducers a tokens.txt with 'TOKEN "
       "ID' a line or a vocab.json, too");
   command->add_option("--shortlist", init.shortlist,
                       "Binary lexical shortlist of a Marian model (lex.*.s2t.bin)");
@@ -209,19 +209,19 @@ void DefineInit(CLI::App& app, Flags& flags) {
                       "vocabulary its id");
   command
       ->add_option("--end", init.special.ends,
-                   "Target token that ends a hypothesis, likewise; may be repeated")
+                   "Target token that ends a hypothesis, text or id; may be repeated")
       ->expected(1)
       ->take_all();
   command->add_option("--source-begin", init.special.source_begin,
-                      "Source token before each source, likewise; '' for none");
+                      "Source token before each source, text or id; '' for none");
   command->add_option("--source-end", init.special.source_end,
-                      "Source token after each source, likewise; '' for none");
+                      "Source token after each source, text or id; '' for none");
   command->add_option(
       "--pairs", init.pairs,
       "File of known sources and targets, 'SOURCE<tab>TARGET' a line, that the model "
-      "was trained on: tells which special tokens it expects");
+      "was trained on: they show which special tokens it expects");
   command->add_option("--source-input", init.source_input,
-                      "The encoder's input for the source, if it reads others beside it");
+                      "The encoder's input for the source, if it has others");
   command
       ->add_option("--length-axis", init.length_axis,
                    "Axis of the encoder's input that counts as the source's length; axis 0 is "

@@ -17,7 +17,7 @@ struct DecodeRequest {
 };
 
 // The golden requests of a bundle: lines {"source": text, "options": DecodeOptions, ...} of its
-// golden.jsonl. NotFound if there is none, InvalidArgument naming the line.
+// golden.jsonl. NotFound if absent, InvalidArgument naming the line.
 absl::StatusOr<std::vector<DecodeRequest>> ReadGoldenRequests(const std::string& bundle);
 
 // Answers of one precision compared with those of f32.

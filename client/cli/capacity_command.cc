@@ -156,7 +156,7 @@ int Capacity(const CLI::App& command, const CapacityFlags& flags) {
 
 Command AddCapacityCommand(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand(
-      "capacity", "Tell how many replicas a load needs, from what one was measured to do.");
+      "capacity", "Compute how many replicas a load needs, from the measurements of one.");
   auto flags = std::make_shared<CapacityFlags>();
   app->add_option("--point", flags->points,
                   "Calls in flight and calls a second that one replica answers then, as 'load-test "

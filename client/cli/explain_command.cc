@@ -161,11 +161,11 @@ int RunExplain(const CLI::App& command, ExplainFlags& flags) {
 
 Command AddExplainCommand(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand(
-      "explain", "Tell step by step why a hypothesis won and what became of others.");
+      "explain", "Show step by step why a hypothesis won and what became of others.");
   auto flags = std::make_shared<ExplainFlags>();
   app->add_option("SOURCE", flags->source, "What is decoded.")->required()->group(kInputGroup);
   app->add_option("--target", flags->targets,
-                  "Tell what became of this target in the search. May be repeated.")
+                  "Show what became of this target in the search. May be repeated.")
       ->take_all()
       ->type_name("TEXT")
       ->group(kInputGroup);
@@ -181,7 +181,7 @@ Command AddExplainCommand(CLI::App& parent) {
   app->footer(
       "Asks for the search's trace (64 dropped candidates a step unless --trace says otherwise) "
       "and\n"
-      "tells it; docs/decoding.md, 'Trace', defines what is shown.\n"
+      "shows it; docs/decoding.md, 'Trace', defines the output.\n"
       "Examples:\n"
       "  beamwright explain read --target \"R EH1 D\"\n"
       "  beamwright explain read --beam-size 1 --length-penalty pow:0.6\n"

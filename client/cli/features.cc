@@ -118,10 +118,9 @@ void AddFeatureFlags(CLI::App& app, FeatureFlags& flags) {
                  "Shape of raw f32 in --features, such as -1,80; -1 follows from the file's size.")
       ->type_name("EXTENTS")
       ->group("Input");
-  app.add_option(
-         "--further-input", flags.further,
-         "What the encoder reads beside the source, without the axis of rows: a .npy file is "
-         "that of every source, each array of a .npz file is that of one.")
+  app.add_option("--further-input", flags.further,
+                 "A further input of the encoder, without the axis of rows: a .npy file is "
+                 "that of every source, each array of a .npz file is that of one.")
       ->type_name("NAME=FILE")
       ->group("Input");
 }

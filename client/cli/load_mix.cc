@@ -31,8 +31,7 @@ absl::StatusOr<MixLine> ParseLine(const std::string& text) {
     return Invalid("it must have one of source, ids and infer");
   }
   if (line.has_infer() && (line.has_options() || !line.hypotheses().empty())) {
-    return Invalid(
-        "infer stands alone: its parameters are the options, and answers are not checked");
+    return Invalid("a line with `infer` cannot have `options` or `hypotheses`");
   }
   if (line.priority() < 0 || line.priority() > 3) {
     return Invalid("priority is ", line.priority(), "; 1 to 3 are allowed");

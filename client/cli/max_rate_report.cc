@@ -38,7 +38,7 @@ std::string TrialLine(const RateTrial& trial, const std::vector<SloClause>& slo)
     absl::StrAppend(&line, "; ", trial.report.num_skipped,
                     " calls were due while as many were in flight as can be");
   }
-  return absl::StrCat(line, trial.confirms ? "  (a run of its own)" : "", "\n");
+  return absl::StrCat(line, trial.confirms ? "  (a separate run)" : "", "\n");
 }
 
 std::string MaxRateText(const MaxRate& found, const std::string& slo) {

@@ -206,7 +206,7 @@ Command AddScoreCommand(CLI::App& parent) {
 
 Command AddAlignCommand(CLI::App& parent) {
   CLI::App* app =
-      parent.add_subcommand("align", "Tell which source position each target token comes from.");
+      parent.add_subcommand("align", "Show which source position each target token comes from.");
   auto flags = std::make_shared<Flags>();
   AddCommonFlags(*app, *flags);
   app->add_flag("--soft", flags->soft, "With --json: also print all attention weights.")

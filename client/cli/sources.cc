@@ -43,8 +43,7 @@ BulkSource MakeSource(const std::string& text, bool ids) {
 }  // namespace
 
 void AddSourceFlags(CLI::App& app, SourceFlags& flags) {
-  app.add_option("SOURCE", flags.words, "Sources to decode, each an argument of its own.")
-      ->group(kInputGroup);
+  app.add_option("SOURCE", flags.words, "Sources to decode, one an argument.")->group(kInputGroup);
   app.add_option("--file", flags.file,
                  "Read sources from this file, one a line; - is standard input.")
       ->type_name("PATH")

@@ -138,7 +138,7 @@ std::string TextOf(const StreamTestReport& message, const StreamLoadReport& repo
   }
   if (message.contradicted_streams() > 0) {
     absl::StrAppend(&text, Bold("wrong  "), "  ", message.contradicted_streams(),
-                    " streams were told that a token is stable which their answer does not have\n");
+                    " streams got a token as stable that their answer does not have\n");
   }
   std::vector<std::string> counted;
   for (const auto& [code, count] : message.counted_calls()) {

@@ -296,7 +296,7 @@ absl::StatusOr<MaxRate> FindMaxRate(const LoadRunner& run, const LoadOptions& lo
     }
   }
   if (slo.empty() || load.replay) {
-    return Invalid("a search for the highest rate has a promise and no times of its own");
+    return Invalid("a search for the highest rate has a promise and no given times");
   }
   return Search(run, load, slo, options).Run();
 }

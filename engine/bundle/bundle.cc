@@ -79,7 +79,7 @@ absl::Status LoadScorer(BundleFiles& files, const v1::ScorerConfig& config,
   return absl::OkStatus();
 }
 
-// What stands beside the model's own encoder and decoder.
+// Language models and the other scorers that a bundle adds to its encoder and decoder.
 absl::Status LoadFusion(BundleFiles& files, Bundle& bundle) {
   const v1::ModelConfig& config = bundle.config;
   for (int i = 0; i < config.ensemble().members_size(); ++i) {

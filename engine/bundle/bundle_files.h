@@ -1,5 +1,5 @@
 // BundleFiles: the files of one bundle folder, kept inside it and checked against MANIFEST.sha256.
-// What is hashed is what is handed out: the content itself, or a file that is open and tells
+// The hashed bytes are the returned bytes: the content itself, or an open file that reports
 // whether it has changed since. Private to bundle/.
 #ifndef BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_
 #define BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_
@@ -30,7 +30,7 @@ inline constexpr int64_t kMaxNgramBytes = int64_t{2} << 30;
 class BundleFiles {
  public:
   // Reads the manifest, if there is one. `roots`: folders of which resolved paths must lie in one;
-  // the first is `folder` itself or contains it. Errors: NotFound, a manifest line that is none.
+  // the first is `folder` itself or contains it. Errors: NotFound, a malformed manifest line.
   static absl::StatusOr<BundleFiles> Open(const std::string& folder,
                                           const std::vector<std::string>& roots);
 

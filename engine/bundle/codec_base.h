@@ -27,7 +27,7 @@ class CodecBase : public TextCodec {
   EncodedText Begin() const;
   // Appends the end token, if there is one.
   EncodedText End(EncodedText text) const;
-  // Appends the unknown token for `piece`; InvalidArgument if there is none. position: of the piece
+  // Appends the unknown token for `piece`; InvalidArgument without one. position: of the piece
   // in the text, in what `unit` says.
   absl::Status AppendUnknown(absl::string_view piece, absl::string_view unit, size_t position,
                              EncodedText& text) const;

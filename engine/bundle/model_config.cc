@@ -227,7 +227,7 @@ void CheckSearch(const v1::ModelConfig& config, Faults& faults) {
 
 void CheckFurtherInputs(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
   if (encoder.further_inputs_size() > 0 && encoder.input().empty()) {
-    faults.Add(path + ".input", "is not set; beside further_inputs it must be");
+    faults.Add(path + ".input", "is not set; with further_inputs it must be");
   }
   std::set<std::string> known = {encoder.input(), encoder.length_input()};
   for (int i = 0; i < encoder.further_inputs_size(); ++i) {
@@ -286,7 +286,7 @@ void CheckStreaming(const v1::EncoderConfig& encoder, const std::string& path, F
 
 void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
   if (encoder.graph().empty()) {
-    faults.Add(absl::StrCat(path, ".graph"), "is not set; leave `encoder` out if there is none");
+    faults.Add(absl::StrCat(path, ".graph"), "is empty; leave out `encoder` where none is used");
   }
   if (encoder.length_axis() < 0) {
     faults.Add(
@@ -314,7 +314,7 @@ void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
     return;
   }
   if (config.ensemble().members().empty()) {
-    faults.Add("ensemble.members", "is empty; leave `ensemble` out if there is none");
+    faults.Add("ensemble.members", "is empty; a model without ensemble has no `ensemble`");
   }
   if (!config.has_encoder()) {
     faults.Add("ensemble", "the model has no encoder for its members to read");

@@ -158,7 +158,7 @@ class TableCodec : public CodecBase {
     return absl::OkStatus();
   }
 
-  // The id of a token that text may spell; -1: there is none, or it is special.
+  // The id of a token that text may spell; -1: unknown or special.
   int32_t FindSpoken(absl::string_view piece) const {
     const int32_t id = vocabulary_->Find(piece);
     return id >= 0 && !IsSpecial(id) ? id : -1;
@@ -241,7 +241,7 @@ class TableCodec : public CodecBase {
   }
 
   // The mark in the place of each gap between words, and before the first. Words of scripts without
-  // spaces bear none where no piece of the vocabulary has it before a character of theirs: beside
+  // spaces get no mark where no piece has it before one of their characters: next to
   // the pieces of another language such vocabularies have characters, which follow each other.
   std::string MarkWords(absl::string_view text) const {
     std::string marked;
@@ -259,7 +259,7 @@ class TableCodec : public CodecBase {
     return size > 0 && FindSpoken(word.substr(0, static_cast<size_t>(size))) >= 0;
   }
 
-  // The longest piece first, from the left; where there is none, a character. The model that cut
+  // The longest piece first, from the left; without a match, a character. The model that cut
   // the training texts may have cut them otherwise.
   absl::StatusOr<std::vector<absl::string_view>> SplitPieces(absl::string_view text) const {
     if (text.empty()) {

@@ -50,7 +50,7 @@ class TextCodec {
   // Text of ids without begin, end and pad tokens. An id outside the vocabulary prints as "<id>".
   virtual std::string Decode(absl::Span<const int32_t> ids) const = 0;
 
-  // The id of a token by its text in the vocabulary (a number, where there is none), special tokens
+  // The id of a token by its text in the vocabulary (without one, a number), special tokens
   // included; -1 if there is no such token.
   virtual int32_t TokenId(const std::string& token) const = 0;
 

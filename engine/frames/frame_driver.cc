@@ -11,10 +11,10 @@
 namespace beamwright::engine {
 namespace {
 
-// A step takes so many rows of streams, more or less; the others' wait for the next.
+// About this many rows of streams run in a step; the rows of other streams wait for the next.
 constexpr int kMostStreamRows = 1024;
 
-// No more is taken of a stream whose search has so many frames to read.
+// A stream whose search has this many unread frames is not read further.
 constexpr int64_t kMostUnread = 256;
 
 absl::Status NoFrames() { return status::InvalidField("source", "has no frames"); }
@@ -85,7 +85,7 @@ void FrameDriver::TakeBack(absl::Time now) {
 }
 
 absl::Status FrameDriver::TakeNews(const ops::ExecutionContext& context, FrameRequest& request) {
-  // Whoever sends faster than this is read waits at the feed, and is told so.
+  // A client that sends faster waits at the feed and gets back-pressure.
   const int64_t unread = request.num_frames - request.segment_begin - request.num_announced;
   if (unread >= kMostUnread || request.wants_chunk()) {
     return absl::OkStatus();

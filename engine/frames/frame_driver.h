@@ -1,11 +1,11 @@
 // The frame driver: advances the requests of a model that is searched by frames. Each step runs the
-// model for what all their searches need next, and advances them; requests may stand at different
-// frames, join before any step and leave after any. The beam driver beside it (engine/beam)
+// model for what all their searches need next, and advances them; requests may be at different
+// frames, join before any step and leave after any. The beam driver (engine/beam)
 // does the same by tokens; neither knows the other. Private to engine/.
 //
 // Requests whose sources arrive while they are searched are set aside when they have read what is
-// there, and come back with news (frame_feed.h), or when their time is over. Nobody looks at them
-// meanwhile, however many there are.
+// there, and come back with news (frame_feed.h), or when their time is over. They cost nothing
+// meanwhile, whatever their number.
 #ifndef BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_
 #define BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_
 

@@ -11,7 +11,7 @@ namespace {
 // Frames that a stream keeps at a time: those that were read are dropped by 64.
 constexpr int64_t kHeldFrames = 128;
 
-// Of the forward algorithm over so many frames: sums, and where best paths come from.
+// Bytes of the forward algorithm over `frames` frames: sums, and back pointers of best paths.
 int64_t ScoringBytes(int64_t frames, int64_t labels) {
   return (2 * labels + 1) * (int64_t{4} * sizeof(double) + frames) +
          labels * frames * int64_t{sizeof(float)};
@@ -68,7 +68,7 @@ int64_t ScorerBytes(const FrameRequest& request) {
   return bytes;
 }
 
-// What an encoder that reads chunk by chunk holds of a source beside its features: states, twice
+// Bytes of an encoder that reads chunk by chunk, besides the source's features: states, twice
 // while it runs, and a chunk.
 int64_t ChunkBytes(const DecodeModel::Parts& parts) {
   const EncoderPart* const encoder = parts.chunk_encoder();
@@ -80,7 +80,7 @@ int64_t ChunkBytes(const DecodeModel::Parts& parts) {
          (streaming.chunk + streaming.shift) * streaming.width * int64_t{sizeof(float)};
 }
 
-// What a search over so many frames holds.
+// Bytes that a search over `frames` frames holds.
 int64_t SearchBytes(const search::FrameOptions& options, int64_t frames, int64_t slot_bytes) {
   // A label of a hypothesis, with its time; of a frame as many as live on.
   constexpr int64_t kLabelBytes = 64;

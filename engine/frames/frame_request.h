@@ -46,21 +46,21 @@ struct FrameRequest : Request {
   int num_steps = 0;       // of the driver
   // Of the step under way: what became of it.
   absl::Status status;
-  // Of a stream: what was told, and when its first token was.
+  // Of a stream: the tokens reported as stable, and when the first was reported.
   std::vector<int32_t> stable;
   absl::Time first_token = absl::InfinitePast();
 
   // Of a source that arrives while it is searched. It is searched in segments, each by a search of
-  // its own, which is told of one frame at a time: so what ends where does not depend on how many
+  // its own, which gets one frame at a time: so where a segment ends does not depend on how many
   // frames there are already.
   uint64_t serial = 0;         // for its driver
   bool is_complete = false;    // no more frames will come
   int64_t segment_begin = 0;   // frames before the segment
-  int64_t num_announced = 0;   // frames of the segment that its search was told of
+  int64_t num_announced = 0;   // frames of the segment that its search may read
   int64_t first_held = 0;      // the first frame of the segment that is kept
   int64_t most_frames = 0;     // of a segment
   int64_t priced_frames = 0;   // frames of the segment that price_bytes covers
-  std::vector<Segment> ended;  // segments that were not told yet
+  std::vector<Segment> ended;  // segments that were not reported yet
 
   // Where an encoder reads the source chunk by chunk; else null. Of a source that is there as a
   // whole the search begins when the last chunk was read.
@@ -72,7 +72,7 @@ struct FrameRequest : Request {
   bool is_encoded() const { return chunks == nullptr || is_stream() || chunks->is_exhausted(); }
   // Frames that came of its next chunk, [1, frames, width].
   absl::Status TakeChunk(const ops::ExecutionContext& context, const ops::Tensor& frames);
-  // All frames of a source, likewise.
+  // Takes all frames of a source.
   virtual absl::Status TakeWhole(const ops::ExecutionContext& context,
                                  const ops::Tensor& whole) = 0;
 
@@ -81,7 +81,7 @@ struct FrameRequest : Request {
                                  const ops::Tensor& piece) = 0;
   // Forgets `count` frames from first_held on.
   virtual void DropFrames(int64_t count) = 0;
-  // Tells a search that waits what comes next: a frame, or that the segment ends. False: nothing
+  // Gives a waiting search its next event: a frame, or the segment's end. False: nothing
   // has come, or it needs room.
   bool Announce();
   // The next frame of the segment has come, and price_bytes does not cover it.
@@ -122,7 +122,7 @@ struct FrameRequest : Request {
 
   // After a step: into the next phase, or done.
   absl::Status EnterPhase();
-  // Ends the search with what it has; false if there is none to be cut.
+  // Ends the search with what it has; false without a running search.
   bool Cut(v1::FinishReason why);
 
   int CountSteps(const v1::Decoded& /*answer*/) const override { return num_steps; }

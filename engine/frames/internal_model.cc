@@ -94,7 +94,7 @@ absl::Status InternalModel::Run(const ops::ExecutionContext& context, const Slot
     row.request->label_status.Update(
         Annotate(ToLabels({scores + i * columns, static_cast<size_t>(part_.num_columns)},
                           fused.Scores(row.scorer, tokens)),
-                 "the joiner's scores beside a frame of zeros"));
+                 "the joiner's scores for a frame of zeros"));
   }
   return absl::OkStatus();
 }

@@ -15,7 +15,7 @@ namespace {
 // open) and the target vocabulary. what: whose columns, "ctc".
 absl::Status SetTokens(const char* what, int64_t columns, int vocabulary, FramesPart& frames) {
   if (columns < 0 && vocabulary == 0) {
-    return Invalid("target.size: is not set, and no graph tells the number of target tokens");
+    return Invalid("target.size: is not set, and no graph states the number of target tokens");
   }
   if (columns < 0) {
     columns = std::max(vocabulary, frames.blank + 1);

@@ -94,11 +94,11 @@ absl::Status FindEncoderInputs(const ops::Graph& graph, const v1::EncoderConfig&
   }
   if (has_length && config.input() == config.length_input()) {
     return Invalid("encoder.length_input: '", config.length_input(),
-                   "' is encoder.input, too; the length needs an input of its own");
+                   "' is encoder.input, too; the length needs another input");
   }
   if (sources.size() != 1 && config.input().empty()) {
     return Invalid("encoder.input: is not set, and ",
-                   sources.empty() ? "none is left beside the length" : "there are several", "; ",
+                   sources.empty() ? "none is left but the length" : "there are several", "; ",
                    known);
   }
   if (sources.size() != 1) {

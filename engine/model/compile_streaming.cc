@@ -55,7 +55,7 @@ absl::Status SetSource(const v1::EncoderConfig& config, ops::Graph& graph, Encod
     return status::InvalidField(
         kField, "the encoder reads '", name, "' ", ops::Name(info.dtype), info.shape.ToString(),
         "; chunks are f32 [rows, chunk, width], or [rows, width, chunk] with length_axis 2, and "
-        "the graph must tell the width");
+        "the graph must state the width");
   }
   const int64_t chunk = info.shape.dim(encoder.length_axis);
   if (chunk != PartialShape::kDynamic && chunk != streaming.chunk) {
@@ -94,7 +94,7 @@ absl::StatusOr<int> RowsAxis(const v1::EncoderStateConfig& config, const std::st
   }
   if (found < 0) {
     return status::InvalidField(field + ".rows_axis", "is not set, and '", config.input(), "' ",
-                                shape.ToString(), " does not tell it");
+                                shape.ToString(), " does not state it");
   }
   return found;
 }
@@ -135,7 +135,7 @@ absl::StatusOr<int> SetState(const v1::EncoderStateConfig& config, const std::st
     }
     if (dim < 0 || dim > (int64_t{1} << 31)) {
       return status::InvalidField(field + ".shape",
-                                  dim < 0 ? "must tell extent " : "is too large at extent ", i,
+                                  dim < 0 ? "must state extent " : "is too large at extent ", i,
                                   " of '", config.input(), "' ", graph_shape.ToString());
     }
   }

@@ -27,7 +27,7 @@
 
 namespace beamwright::engine {
 
-// What an encoder reads beside the source and its length.
+// An encoder's input besides the source and its length.
 struct FurtherInput {
   std::string name;
   int input = 0;  // index into the encoder's parameters
@@ -74,7 +74,7 @@ struct StreamingPart {
 struct EncoderPart {
   std::unique_ptr<const ops::Model> model;
   int input = 0;          // index into its parameters
-  int length_input = -1;  // likewise; -1: none
+  int length_input = -1;  // index into its parameters; -1: none
   v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;
   int length_axis = 1;      // of the source, whose axis 0 counts rows
   int64_t table_rows = -1;  // of the table that it looks source tokens up in; -1: not known
@@ -167,7 +167,7 @@ struct FramesPart {
   int max_symbols = 1;         // tokens of a frame, where a request does not say
   int64_t frame_width = 0;     // extent of a frame, as requests bring it where there is no encoder
   int64_t chunk_frames = 0;    // that come of a chunk, where the encoder reads chunk by chunk
-  // One of them. Of CTC without an encoder `result` is -1, and sources are frames; likewise
+  // Exactly one is set. Of CTC without an encoder `result` is -1, and sources are frames; so is
   // `encoder_output`.
   std::optional<CtcOutput> ctc;
   std::unique_ptr<const TransducerPart> transducer;
@@ -216,7 +216,7 @@ struct DecodeModel::Parts {
   const EncoderPart* encoder_of(int member) const {
     return member == 0 ? encoder() : decoder(member).encoder.get();
   }
-  // What all encoders read beside the source: the model's own, then each member's that has one.
+  // Inputs of all encoders besides the source: the model's own, then each member's that has one.
   // Those of one name are the same tensor of a request.
   std::vector<WantedInput> wanted_inputs() const {
     std::vector<WantedInput> wanted;
@@ -232,7 +232,7 @@ struct DecodeModel::Parts {
   int vocabulary_size() const {
     return frames != nullptr ? frames->num_tokens : decoder().vocabulary_size;
   }
-  // Null: there is none of this name.
+  // Null: no scorer has this name.
   const ScorerPart* FindScorer(const std::string& scorer) const {
     for (const ScorerPart& part : scorers) {
       if (part.name == scorer) {

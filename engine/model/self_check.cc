@@ -230,7 +230,7 @@ absl::StatusOr<bool> CheckSteps(const DecoderPart& decoder, int num_tokens) {
 }
 
 // Whether sources of more than kLongestTrial positions are tried: raw sound, whose positions are
-// numbers. Attention over so many positions of anything else would need too much memory.
+// numbers. Attention over that many positions of anything else would need too much memory.
 bool MayBeLong(const EncoderPart& encoder) {
   const ops::ValueInfo& info = encoder.source_info();
   return ops::IsFloat(info.dtype) && info.shape.has_rank() && info.shape.rank() == 2;

@@ -37,7 +37,7 @@ class OptionTokens {
   std::vector<search::TokenSequence> Sequences(
       const std::string& field, const google::protobuf::RepeatedPtrField<v1::TargetTokens>& list);
   std::vector<search::Hotword> Hotwords(const v1::DecodeOptions& options);
-  // The model's list of this name; null if there is none.
+  // The model's list of this name; null if unknown.
   std::shared_ptr<const search::TokenTrie> AllowedList(const std::string& name);
 
   const DecodeModel& model() const { return model_; }

@@ -9,13 +9,13 @@
 namespace beamwright::engine {
 namespace {
 
-// How often the queue is searched for requests that nobody waits for any more.
+// How often the queue is searched for cancelled and expired requests.
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(5);
-// Bounds of what refused clients are told to wait.
+// Bounds of the retry delay that refused clients get.
 constexpr absl::Duration kSoonest = absl::Milliseconds(20);
 constexpr absl::Duration kLatest = absl::Seconds(10);
 
-// Another stream reads the weights once more. Worth it from so many rows each on: a block of a
+// Another stream reads the weights once more. Worth it from this number of rows each: a block of a
 // product where a cache holds the weights, and enough to compute for as long as memory takes where
 // none does (docs/architecture.md, 'Streams').
 constexpr int64_t kRowsOfAStream = 16;
@@ -127,8 +127,8 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
 }
 
 // ResourceExhausted if the deadline will have passed before the answer is there. While there is
-// no other work nobody is refused: only then can an estimate that is wrong come right again. A
-// deadline that has passed already is told as such.
+// no other work no call is refused: only then can a wrong estimate come right again. A
+// deadline that has passed already gets its own message.
 absl::Status Admission::CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
                                       absl::Time now) const {
   const double rate = RowStepsPerSecond();
@@ -340,8 +340,8 @@ void Admission::WaitForWork(int number, absl::Time next_work) {
   }
   Stream& stream = streams_[static_cast<size_t>(number)];
   stream.turn_started = absl::InfiniteFuture();
-  // What waits may not fit beside what other streams run; then it is looked at again when one of
-  // those has ended.
+  // A waiting request may not fit while other streams run; it is tried again when a run of
+  // theirs has ended.
   const auto has_news = [this, number, &stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!dead_.empty()) {
       return true;

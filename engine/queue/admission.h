@@ -1,6 +1,6 @@
 // Admission: what waits for the engine, and what may enter it. It is where callers' threads meet
 // the engine's: they queue requests here, or are refused at once; the engine takes, between two
-// steps, what fits beside what runs. It runs nothing itself.
+// steps, what fits in addition to what runs. It runs nothing itself.
 #ifndef BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
 #define BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
 
@@ -56,9 +56,9 @@ class Admission {
   // From now on what was taken is to end at once, with this error.
   void End(absl::Status why);
 
-  // For the thread of stream number `stream`: adds to `admitted` what fits beside everything that
+  // For the thread of stream number `stream`: adds to `admitted` what fits in addition to all that
   // runs, and no more than the stream's share of it, so that all streams have as much to do; and
-  // answers those of the queue that nobody waits for any more. Waits while the stream has nothing
+  // answers cancelled and expired requests of the queue. Waits while the stream has nothing
   // to do. False: it ends. running: what it has in hand, which there is something to do about at
   // `next_work`; `end` is what End gave, OK before.
   bool Take(int stream, const Reserved& running, absl::Time next_work, Requests& admitted,
@@ -72,13 +72,13 @@ class Admission {
   int Threads(int stream);
   // There is something to do about what runs: streams that wait look at it.
   void Ring();
-  // Has those of the queue answered that nobody waits for any more, also while all streams wait for
-  // what they have in hand. For any thread, now and then.
+  // Answers cancelled and expired requests of the queue, also while all streams are busy with
+  // the requests that they run. For any thread, now and then.
   void LookForDead();
 
   // The stream's thread was replaced by a new one, which has this in hand.
   void Restart(int stream, const Reserved& running);
-  // What a lane that is apart (engine/schedule/scheduler.h) has in hand, beside the streams';
+  // What a dedicated lane (engine/schedule/scheduler.h) has in hand, in addition to the streams;
   // nothing: it is forgotten.
   void SetApart(const void* lane, const Reserved& running);
   // What End gave, OK before.
@@ -135,7 +135,7 @@ class Admission {
   // that wait, so not at every turn.
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stream number `stream` takes it. From now on the request's end gives back what it holds of its
-  // tenant's share, teaches the estimator, and is told to the observer.
+  // tenant's share, teaches the estimator, and is reported to the observer.
   void CountIn(int stream, Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountOut(const Request& request, int rows, double cost);
   void TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const;

@@ -251,7 +251,7 @@ FairQueue::Party* FairQueue::NextParty(const Room& room) {
     if (std::isinf(rounds)) {
       return nullptr;
     }
-    // As many rounds at once as it takes until somebody may spend.
+    // As many rounds at once as it takes until one party may spend.
     for (Party* party : ring_) {
       if (MayRun(*party, room)) {
         party->credit += rounds * quantum * party->limits.weight;

@@ -41,10 +41,10 @@ struct Ticket {
 
   TenantPtr tenant;  // null: that of everybody without a name
   int priority = kNormalPriority;
-  uint64_t call = 0;          // 0: a call of its own
+  uint64_t call = 0;          // 0: a call with one request
   int rows = 1;               // while it runs, of its tenant's
   bool is_stream = false;     // if not, rows are also of the engine's
-  int64_t running_bytes = 0;  // likewise
+  int64_t running_bytes = 0;  // while it runs, of the engine's budget
   int64_t waiting_bytes = 0;  // while it waits
   double cost = 1;            // rows x steps expected; at least 1
   absl::Time accepted;
@@ -229,7 +229,7 @@ class FairQueue {
   std::list<Party*> ring_;                // those with lines; the first is looked at first
   std::list<SetAside> aside_;             // in the order of their choice
   double largest_cost_ = 1;               // of this epoch
-  uint64_t epoch_ = 1;                    // ends when nobody waits: debts are forgotten
+  uint64_t epoch_ = 1;                    // ends when the queue is empty: debts are forgotten
   uint64_t next_own_call_ = ~uint64_t{0};
   int size_ = 0;
   int num_streams_ = 0;    // of them

@@ -363,7 +363,7 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   }
   if (length == 0) {
     return status::InvalidField("source.decoder_inputs.source_length",
-                                "is not set, and no memory tells it; ", "allowed is [1, ", most,
+                                "is not set, and no memory states it; ", "allowed is [1, ", most,
                                 "]");
   }
   BW_RETURN_IF_ERROR(CheckLength(model, length));
@@ -429,7 +429,7 @@ absl::StatusOr<ops::Tensor> FurtherTensor(const EncoderPart& encoder, const Furt
   return tensor;
 }
 
-// Adds what encoders read beside the source. All that is wrong is told at once.
+// Adds the encoders' inputs besides the source. One error names all faults.
 absl::Status AddFurtherInputs(const DecodeModel& model, const v1::Source& source,
                               PreparedSource& prepared) {
   status::Faults faults;

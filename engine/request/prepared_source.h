@@ -18,7 +18,7 @@ struct PreparedSource {
   std::vector<int32_t> ids;  // of text and ids
   std::vector<int32_t> unknown_positions;
   std::optional<ops::Tensor> encoder_input;  // [1, ...] as the encoder's Parameter
-  std::vector<ops::Tensor> further_inputs;   // likewise, by Parts::wanted_inputs
+  std::vector<ops::Tensor> further_inputs;   // in the order of Parts::wanted_inputs
   // Where there is no encoder: [1, ...] per parts.inputs, or the frames, [1, frames, width].
   std::vector<ops::Tensor> decoder_inputs;
 };

@@ -33,7 +33,7 @@ struct EncodedSources {
 struct Request {
   Request() = default;
   // One that goes without its answer was lost on the way to it, because memory ran out there, and
-  // is told so.
+  // gets that error.
   virtual ~Request() {
     if (!is_answered) {
       Fail(status::OutOfMemory());

@@ -45,8 +45,7 @@ absl::StatusOr<Vocabulary> Vocabulary::Parse(absl::string_view content, Lines li
     const auto id = static_cast<int32_t>(number - 1);
     const auto [found, fresh] = result.ids_.emplace(line, id);
     if (!fresh && lines == Lines::kDistinct) {
-      return Invalid("line ", number, ": '", line, "' stands in line ", found->second + 1,
-                     " already");
+      return Invalid("line ", number, ": '", line, "' is in line ", found->second + 1, " already");
     }
     found->second = id;
     result.tokens_.emplace_back(line);

@@ -140,7 +140,7 @@ class ChainFinder {
     return inputs;
   }
 
-  // Where the value stands in what a Split along the last axis takes apart; nothing: it is no part
+  // Where the value lies in the input of a Split along the last axis; nothing: it is no part
   // of one, or it is not known where.
   std::optional<ChainOptions::Window> WindowOf(ValueId value) const {
     const Node& node = graph_.node(value.node);

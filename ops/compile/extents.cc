@@ -51,7 +51,7 @@ namespace {
 
 using Kind = RowInfo::Kind;
 
-// Symbols that are followed through one node; a node with more is none of shape arithmetic.
+// Symbols that are followed through one node; a node with more is no shape arithmetic.
 constexpr size_t kMostSymbols = 16;
 // Of what the inputs of one node may be taken for.
 constexpr size_t kMostChoices = 64;

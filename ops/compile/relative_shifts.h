@@ -3,8 +3,8 @@
 //
 //   GatherElements(Reshape(scores, [-1, places]), tile([time - 1, .., 0]) + [0, .., keys - 1])
 //
-// over all axes in front of the places joined into one, and take these apart again: nothing of that
-// tells rows apart. As RelativeShift (ops/kernels/relative_shift.h) it works on the axes apart.
+// over all axes in front of the places joined into one, and split them again: none of these nodes
+// keeps rows apart. As RelativeShift (ops/kernels/relative_shift.h) it works on the split axes.
 // Private to compile/.
 #ifndef BEAMWRIGHT_OPS_COMPILE_RELATIVE_SHIFTS_H_
 #define BEAMWRIGHT_OPS_COMPILE_RELATIVE_SHIFTS_H_

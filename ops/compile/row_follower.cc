@@ -66,7 +66,7 @@ ValueId RowFollower::ResultValue(int index) const {
 std::string RowFollower::WhyMixed(ValueId id) const {
   std::vector<bool> on_the_way(graph_.nodes.size(), false);
   on_the_way[static_cast<size_t>(id.node)] = true;
-  std::string why = absl::StrCat("its ", context_.what, " cannot be told apart");
+  std::string why = absl::StrCat("its ", context_.what, " cannot be separated");
   for (int i = id.node; i >= 0; --i) {
     const auto at = static_cast<size_t>(i);
     if (!on_the_way[at]) {
@@ -144,7 +144,7 @@ void RowFollower::FollowOperator(int index, const std::vector<RowInfo>& inputs) 
   if (IsMixed(found)) {
     Mix(index, std::any_of(inputs.begin(), inputs.end(), IsMixed)
                    ? ""
-                   : absl::StrCat(context_.what, " of ", Describe(node), " cannot be told apart"));
+                   : absl::StrCat(context_.what, " of ", Describe(node), " cannot be separated"));
     return;
   }
   rows_[static_cast<size_t>(index)].assign(node.outputs.size(), found);

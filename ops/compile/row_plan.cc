@@ -92,7 +92,7 @@ class Planner {
     }
     const RowInfo& rows = rows_[static_cast<size_t>(instruction.node)];
     if (rows.kind == Kind::kMixed) {
-      Refuse(absl::StrCat("rows of ", Describe(node), " cannot be told apart"));
+      Refuse(absl::StrCat("rows of ", Describe(node), " cannot be separated"));
     }
     if (per_request) {
       CheckPerRequestInputs(node);
@@ -168,8 +168,7 @@ class Planner {
       const RowInfo& rows = rows_[static_cast<size_t>(result)];
       if (scopes_[static_cast<size_t>(result)] == Scope::kRow &&
           (rows.kind != Kind::kRows || rows.axis != 0 || rows.factor != 1)) {
-        Refuse(
-            absl::StrCat("rows of ", Describe(loop_.body.node(result)), " cannot be told apart"));
+        Refuse(absl::StrCat("rows of ", Describe(loop_.body.node(result)), " cannot be separated"));
       }
     }
   }

@@ -15,7 +15,7 @@ const ValueExtents* InputOf(const Node& node, const Extents& found, size_t port)
 }
 
 // Operators that move elements without looking at them run on numbers that stand for the elements:
-// the number at each place of the output tells which one moved there.
+// the number at each place of the output says which element moved there.
 std::optional<std::vector<Extent>> Move(const Node& node, const Extents& found,
                                         const GraphInfo& info, const OperatorSet& operators,
                                         bool every_input) {
@@ -193,7 +193,7 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
   const bool moves = node.op == "Broadcast" || node.op == "Tile" || node.op == "Reshape" ||
                      node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Gather" ||
                      node.op == "Slice" || node.op == "StridedSlice" || node.op == "Reverse";
-  // What stands in all places does so wherever they are moved.
+  // A value that fills all places fills them wherever they are moved.
   if (moves || node.op == "Convert") {
     value.all = data->all;
   }

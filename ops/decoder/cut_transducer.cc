@@ -118,7 +118,7 @@ class Cutter {
       }
       if (graph_.node(index).op == "Parameter") {
         return absl::UnimplementedError(
-            absl::StrCat("the joiner can't be told from the predictor: it reads '",
+            absl::StrCat("the joiner cannot be separated from the predictor: it reads '",
                          PortName(graph_, index), "' by more than rows of numbers"));
       }
       in_joiner_[static_cast<size_t>(index)] = true;

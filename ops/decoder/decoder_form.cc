@@ -134,8 +134,8 @@ absl::Status CheckGrowth(const Graph& graph, int parameter, int result) {
              ? absl::UnimplementedError(absl::StrCat(
                    "state '", PortName(graph, parameter), "' grows: ", Describe(last),
                    " appends to it in each step; a state must keep its shape: append to a window "
-                   "of "
-                   "the last so many steps and drop the oldest, torch.cat([past, new], 1)[:, 1:]"))
+                   "of a fixed number of steps and drop the oldest, torch.cat([past, new], 1)[:, "
+                   "1:]"))
              : absl::OkStatus();
 }
 

@@ -173,7 +173,7 @@ class Joiner {
     width = width == kOpen ? options_.frame_width : width;
     if (width < 1) {
       return Invalid("joiner.encoder_input: neither '", ports_.encoder_input,
-                     "' nor the encoder tells the width of a frame");
+                     "' nor the encoder states the width of a frame");
     }
     joined_.frame_width = width;
     joined_.frame_shape.assign(static_cast<size_t>(rank), 1);

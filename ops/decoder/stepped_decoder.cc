@@ -234,7 +234,7 @@ class DecoderCompiler {
   }
 
   // The body's result that becomes this output of the loop, joined over the target sequence; -1 if
-  // there is none.
+  // it is no such output.
   int BodyResult(int loop_node, ValueId value) const {
     for (const LoopOutput& output : decoder_.decoder.node(loop_node).loop->outputs) {
       if (value.node == loop_node && output.output == value.output &&
@@ -272,7 +272,7 @@ class DecoderCompiler {
     const ValueInfo& info = body.info(result.inputs[0]);
     AttentionLayout& layout = decoder_.attention_layout;
     layout.row_axis = decoder_.body->result_row_axis(decoder_.attention_result);
-    // Where rows run one at a time nobody had to find out how they are counted.
+    // Where rows run one at a time, how they are counted is unknown.
     layout.heads_in_row = decoder_.body->plan().separable
                               ? decoder_.body->result_row_factor(decoder_.attention_result)
                               : 0;
@@ -327,7 +327,7 @@ class DecoderCompiler {
   }
 
   // An input that nothing is said of is taken for memory, which never changes. One whose like is
-  // among the results that nobody reads is a state that was left out.
+  // among the unread results is a state that was left out.
   absl::Status CheckStatesAreNamed(const Loop& loop) const {
     const Graph& graph = decoder_.decoder;
     std::vector<bool> is_read(graph.results.size());
@@ -400,7 +400,7 @@ class DecoderCompiler {
                                 : PartialShape::kDynamic;
     const int tokens = options_.num_tokens;
     if (columns == PartialShape::kDynamic && tokens == 0 && !options_.for_inspection) {
-      return Invalid("target.size: the graph does not tell the number of target tokens");
+      return Invalid("target.size: the graph does not state the number of target tokens");
     }
     if (columns != PartialShape::kDynamic && tokens > 0 && columns != tokens) {
       return Invalid("the decoder has logits for ", columns, " tokens, the target vocabulary ",

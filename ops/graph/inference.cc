@@ -82,7 +82,7 @@ class Inference {
   const GraphInfo& info() const { return info_; }
 
  private:
-  // Told in one message.
+  // The most faults that one message names.
   static constexpr size_t kMostFaults = 20;
 
   static bool CanGoOn(const absl::Status& status) {
@@ -179,7 +179,7 @@ class Inference {
     return info_.IsKnown(index) ? absl::OkStatus() : Fold(index, inputs, *op);
   }
 
-  // Types and shapes of a node's outputs as its operator tells them.
+  // Types and shapes of a node's outputs as its operator infers them.
   absl::Status InferOutputs(int index, const Operator* op, const std::vector<InputInfo>& inputs) {
     Node& node = graph_.node(index);
     if (node.op == "Loop") {
@@ -354,7 +354,7 @@ class Inference {
     const TensorLimit limit(InferenceBudget::MaxFoldedBytes(values));
     absl::Status status = kernel->Run(ExecutionContext(), values, absl::MakeSpan(results));
     if (absl::IsResourceExhausted(status)) {
-      // What it computes on the way is too much at load; a run will tell.
+      // Its intermediate results are too large at load; a run reports the error.
       results.assign(results.size(), Tensor());
       return absl::OkStatus();
     }

@@ -288,7 +288,7 @@ void AddStandardMask(OnnxNode& n, const Heads& heads, Scoring& scoring) {
   }
   if (n.Has(6)) {
     if (scoring.kept.present() || scoring.earlier.present()) {
-      n.Unsupported("'nonpad_kv_seqlen' beside a boolean mask or 'is_causal' is not supported");
+      n.Unsupported("'nonpad_kv_seqlen' with a boolean mask or 'is_causal' is not supported");
     }
     scoring.kept = KeptByLength(n, n.In(6), heads.key);
   }

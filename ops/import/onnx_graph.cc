@@ -260,7 +260,7 @@ class NodeTranslation {
                          std::find(proto.attribute().begin(), proto.attribute().end(),
                                    attribute.name()) != proto.attribute().end();
       if (!known) {
-        return Invalid("attribute ", Quote(attribute.name()), " is none of the function's");
+        return Invalid("attribute ", Quote(attribute.name()), " is not one of the function's");
       }
       const onnx::AttributeProto* value =
           FindOnnxAttribute(node, attribute.name(), place_.attributes);

@@ -27,7 +27,7 @@ absl::Status BinaryShapes(bool broadcast, absl::Span<const InputInfo> inputs,
     }
     if (!equal) {
       return Invalid("shapes ", inputs[0].shape.ToString(), " and ", inputs[1].shape.ToString(),
-                     " differ, and auto_broadcast is none");
+                     " differ, and auto_broadcast is 'none'");
     }
   }
   outputs[0].dtype = inputs[0].dtype;

@@ -23,7 +23,7 @@ namespace beamwright::ops {
 namespace {
 
 // What a thread takes at a time. Columns: enough to share out the products of one cell, and their
-// weights stay in its cache while rows pass. Rows: their activations stay beside them.
+// weights stay in its cache while rows pass. Rows: their activations stay there as well.
 constexpr int64_t kPanelColumns = 512;
 constexpr int64_t kTileRows = 112;
 
@@ -33,7 +33,7 @@ constexpr int64_t kWorkToRead = 2;
 
 constexpr size_t kCacheLine = 64;
 
-// Rows that lie a multiple of this apart share the sets of a first-level cache, which hold so many
+// Rows that lie a multiple of this apart share the sets of a first-level cache, whose sets hold few
 // lines each: a block of more rows, read side by side, evicts its own lines before they are used
 // up.
 constexpr int64_t kCacheSpan = 4096;

@@ -32,7 +32,7 @@ class PackedMatMul {
   // Where an element's sum starts, before the terms of the product are added one by one.
   struct Start {
     absl::Span<const float> bias;  // [columns], or empty
-    bool from_output = false;      // what stands in `out`, plus the bias
+    bool from_output = false;      // adds to the values in `out`, and the bias
   };
 
   // Activations as the product reads them, and the memory for that: keep it from product to
@@ -60,7 +60,7 @@ class PackedMatMul {
   // Of the packed weight.
   size_t num_bytes() const { return num_bytes_; }
 
-  // What a product with so many rows takes, as ops/kernels/parallel.h counts it: its multiply-adds,
+  // The cost of a product with `rows` rows, as ops/kernels/parallel.h counts it: its multiply-adds,
   // or reading the weight where that takes longer.
   int64_t Work(int64_t rows) const;
 

@@ -11,12 +11,12 @@
 
 namespace beamwright::ops {
 
-// How far ahead of its own reading a block fetches into the first cache. Not a multiple of 4 KiB:
+// How far ahead of its reads a block fetches into the first cache. Not a multiple of 4 KiB:
 // lines that far apart share a set, of which four strips would need all eight ways (a row by 1 MB
 // of weights in the second cache took 1.2 times as long).
 inline constexpr int64_t kPrefetchBytes = 3072;
 
-// A weight of so many bytes is in no cache when it is read again. Few rows then read it strip by
+// A weight of this size is in no cache when it is read again. Few rows then read it strip by
 // strip in the order of memory, which the hardware fetches best alone: three or four strips side by
 // side, which they need to keep the arithmetic busy with weights from a cache, and fetching 3 KiB
 // ahead, take a fifth longer (docs/performance.md).
@@ -26,7 +26,7 @@ inline constexpr int64_t kMinBytesFromMemory = int64_t{4} << 20;
 // reads what it has fetched itself.
 inline constexpr int kMinRowsToFetchNext = 8;
 
-// How far a block of so many rows fetches ahead of its own reading.
+// How far a block of `rows` rows fetches ahead of its reads.
 inline int64_t BytesAhead(bool from_memory, int rows) {
   return from_memory && rows < kMinRowsToFetchNext ? 0 : kPrefetchBytes;
 }

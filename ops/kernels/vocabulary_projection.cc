@@ -18,11 +18,11 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Rows whose panel is computed at once: their scores and the panel's weights share the cache.
 constexpr int64_t kTileRows = 112;
 
-// What a score takes beside its product, as ops/kernels/parallel.h counts it.
+// The cost of a score besides its product, as ops/kernels/parallel.h counts it.
 constexpr int64_t kWorkToScan = 64;
 
 // Chunks of panels of a short scan: a few for each thread, so that none waits long for the last.
-// From kMinLongScan on (some 700 us) there is one, since each chunk looks for the best of its own.
+// From kMinLongScan on (some 700 us) there is one, since each chunk finds its own best.
 constexpr int64_t kChunksPerThread = 4;
 constexpr int64_t kMinLongScan = int64_t{1} << 26;
 
@@ -73,7 +73,7 @@ bool IsPicked(const RowRules& rules, int64_t vocabulary, absl::Span<const float>
 }
 
 // Applies the edits that concern tokens [first, first + values.size()): bans last, so that no other
-// edit lifts them. False: there are none.
+// edit lifts them. False: no edit concerns them.
 bool Edit(absl::Span<const LogitEdit> edits, int64_t first, absl::Span<float> values) {
   const auto count = static_cast<int64_t>(values.size());
   bool any = false;
@@ -354,7 +354,7 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
   }
   result.log_sum_exp = join.LogSumExp();
   if (result.log_sum_exp == -kInfinity && !row.rules->edits.empty()) {
-    return ScanWhole(row, index, scratch);  // which tells what is barred from what is far below
+    return ScanWhole(row, index, scratch);  // which separates barred tokens from tokens far below
   }
   const float* const scores =
       Adds(row) ? scratch.full.data() + scratch.full_line[at] * vocabulary() : nullptr;

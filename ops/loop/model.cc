@@ -103,7 +103,7 @@ absl::Status Model::Run(const ExecutionContext& context, absl::Span<const Tensor
   for (size_t i = 0; status.ok() && i < outputs.size(); ++i) {
     outputs[i] = slots[SlotOf(graph_.node(graph_.results[i]).inputs[0])];
   }
-  // What stays is memory that nobody else holds.
+  // The slots keep only memory without another owner.
   program_.ReleaseViews(slots);
   for (const int result : graph_.results) {
     const ValueId value = graph_.node(result).inputs[0];

@@ -99,7 +99,7 @@ struct Access::State {
     return unlisted[name] = std::make_shared<const engine::Tenant>(std::move(tenant));
   }
 
-  // Null for a token that is none. Looks at all of them, so that the time tells nothing.
+  // Null if unknown. Compares every token, for constant time.
   const Caller* Find(absl::string_view token) const {
     const Digest digest = DigestOf(token);
     const Caller* found = nullptr;

@@ -16,7 +16,7 @@ namespace beamwright::access {
 
 class Refresher {
  public:
-  // Calls every one of `refresh` each `interval`, 10 ms at least, on a thread of its own; an error
+  // Calls every one of `refresh` each `interval`, 10 ms at least, on a separate thread; an error
   // is logged when it is a new one. What they use must outlive the refresher.
   Refresher(absl::Duration interval, std::vector<std::function<absl::Status()>> refresh);
   ~Refresher();

@@ -1,5 +1,5 @@
-// Admin: what operators ask for, on a listener of its own that is reachable from this machine alone
-// unless somebody says otherwise: /debug/scheduler, and models loaded and unloaded whatever clients
+// Admin: the operators' routes, on a separate listener that is reachable from this machine alone
+// unless its address is set: /debug/scheduler, and models loaded and unloaded whatever clients
 // of the API may do.
 #ifndef BEAMWRIGHT_SERVER_HTTP_ADMIN_H_
 #define BEAMWRIGHT_SERVER_HTTP_ADMIN_H_

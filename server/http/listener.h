@@ -27,7 +27,7 @@ struct HttpRequest {
   std::string method;
   std::string path;  // unescaped, without query
   std::string body;
-  // The value of a header, its name in any case; empty if there is none.
+  // The value of a header, its name in any case; empty if absent.
   std::function<std::string(const char* name)> header;
   // True when the client has hung up.
   std::function<bool()> abandoned;
@@ -102,7 +102,7 @@ struct ListenerOptions {
 
 class Listener {
  public:
-  // InvalidArgument for an address that is none; Unavailable if it can't be bound. The port is
+  // InvalidArgument for a malformed address; Unavailable if it can't be bound. The port is
   // shared with no other process.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(const ListenerOptions& options,
                                                          Handler handler);

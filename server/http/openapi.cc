@@ -257,7 +257,7 @@ void WritePaths(JsonWriter& json, Schemas& schemas) {
   const Operation operations[] = {
       {"Decode", ":decode", "Decodes sources into n-best lists.", v1::DecodeRequest::descriptor(),
        v1::DecodeResponse::descriptor()},
-      {"StreamDecode", ":streamDecode", "Decodes a source and tells what can no longer change.",
+      {"StreamDecode", ":streamDecode", "Decodes a source and reports stable tokens as they come.",
        v1::StreamDecodeRequest::descriptor(), v1::StreamDecodeResponse::descriptor()},
       {"Score", ":score", "Scores given targets for their sources.", v1::ScoreRequest::descriptor(),
        v1::ScoreResponse::descriptor()},

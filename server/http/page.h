@@ -20,7 +20,7 @@ struct PageFile {
 // Generated.
 absl::Span<const PageFile> PageFiles();
 
-// The file that a path stands for: index.html for "/", else "/page/NAME". Null if there is none.
+// The file that a path stands for: index.html for "/", else "/page/NAME". Null if unknown.
 const PageFile* FindPageFile(const std::string& path);
 
 // Ports of other listeners that the page names or calls; 0: there is none. Headers of the reply

@@ -16,7 +16,7 @@ absl::StatusOr<inference::RepositoryIndexRequest> ParseIndexBody(const std::stri
 using ControlParameters = google::protobuf::Map<std::string, inference::ModelRepositoryParameter>;
 
 // {"parameters": {...}} of a load or unload. InvalidArgument for what is not an object, and naming
-// a parameter that is none.
+// an unknown parameter.
 absl::StatusOr<ControlParameters> ParseControlBody(const std::string& body);
 
 }  // namespace beamwright::http

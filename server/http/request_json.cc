@@ -159,7 +159,7 @@ class Examiner {
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_MESSAGE:
         if (field.message_type()->file()->package() == "google.protobuf") {
-          return;  // has a JSON form of its own
+          return;  // has a special JSON form
         }
         return Message(*field.message_type(), value, path);
       case FieldDescriptor::CPPTYPE_ENUM:

@@ -177,7 +177,7 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
   if (!path.rest.empty()) {
     return NoSuchPath(request);
   }
-  // NAME:VERB; a name may have colons of its own.
+  // NAME:VERB; a name may have colons, too.
   std::string& last = path.version.empty() ? path.model : path.version;
   using Call = HttpReply (Rest::*)(const HttpRequest&, const std::string&, const std::string&,
                                    const Identity&) const;

@@ -19,7 +19,7 @@
 namespace beamwright::http {
 
 struct RestOptions {
-  // For requests that name no time limit of their own.
+  // For requests that name no time limit.
   absl::Duration timeout = absl::Seconds(60);
   bool page = false;  // "/" is the page for browsers
   PagePorts ports;

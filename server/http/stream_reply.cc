@@ -34,7 +34,7 @@ class Lines final : public PendingReply {
     stream_ = DecodeStream::Start(core, std::move(body), caller, [bell = bell()] { bell->Ring(); });
   }
 
-  // With the first message. A call that fails before it has an HTTP status of its own.
+  // With the first message. A call that fails before it has its HTTP status.
   std::optional<HttpReply> Take() override {
     v1::StreamDecodeResponse first;
     absl::Status end;

@@ -103,7 +103,7 @@ absl::Status AddDecoderInputs(const v1::ModelDescription& model,
     const bool is_state = Names(model.states(), tensor.name);
     if ((!is_state && !Names(model.memory(), tensor.name)) || tensor.datatype->size == 0) {
       return Invalid("input '", tensor.name, "' of datatype ", tensor.datatype->name,
-                     " is none that the model's decoder reads; it reads ",
+                     " is not an input of the model's decoder; it reads ",
                      absl::StrJoin(DecoderInputNames(model), ", "), ", none of them BYTES");
     }
     if (tensor.shape[0] != tensors[0].shape[0]) {

@@ -26,7 +26,7 @@ constexpr OutputTensor kOutputs[] = {
     {"token_log_probs", "FP32", 3, "log-probability of each token; padded with 0", true},
     {"token_frames", "INT32", 3, "first frame of each token, of searches by frames; padded with -1",
      true},
-    {"token_durations", "INT32", 3, "its frames, likewise; padded with 0", true},
+    {"token_durations", "INT32", 3, "frames of each token; padded with 0", true},
     {"alignment", "INT32", 3, "source position of each token; padded with -1", true,
      v1::ATTENTION_HARD},
     {"attention", "FP32", 4, "weight of each source position for each token; padded with 0", true,

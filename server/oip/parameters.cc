@@ -42,7 +42,8 @@ std::string OptionNames() {
   return absl::StrJoin(names, ", ");
 }
 
-// A parameter as a number; false if it is none. Integers beyond 2^53 lose digits: see WholeNumber.
+// A parameter as a number. False: not a number. Integers beyond 2^53 lose digits: see
+// WholeNumber.
 bool Number(const InferParameter& parameter, double& value) {
   switch (parameter.parameter_choice_case()) {
     case InferParameter::kInt64Param:
@@ -61,7 +62,7 @@ bool Number(const InferParameter& parameter, double& value) {
   }
 }
 
-// A parameter as a whole number in the range of T; false if it is none.
+// A parameter as a whole number in the range of T; false if it is not.
 template <typename T>
 bool WholeNumber(const InferParameter& parameter, T& value) {
   const auto fits = [&value](auto number) {

@@ -204,7 +204,7 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
   mutable absl::Mutex mutex_;
   std::shared_ptr<serving::Recognition> recognition_ ABSL_GUARDED_BY(mutex_);  // until it has ended
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Sequence> self_ ABSL_GUARDED_BY(mutex_);  // while somebody waits
+  std::shared_ptr<Sequence> self_ ABSL_GUARDED_BY(mutex_);  // while a request waits
   v1::Decoded known_ ABSL_GUARDED_BY(mutex_);
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);

@@ -27,7 +27,7 @@ absl::StatusOr<std::vector<search::EndpointRule>> ReadEndpoint(const v1::Endpoin
   beamwright::bundle::CheckRules(endpoint, "endpoint", faults);
   const double frame_ms = model.config().frame_ms();
   if (frame_ms <= 0) {
-    faults.Add("endpoint", "needs a model that tells what a frame stands for (frame_ms)");
+    faults.Add("endpoint", "needs a model with a known duration of a frame (frame_ms)");
   }
   if (model.reads_whole_source()) {
     faults.Add("endpoint", "the model's encoder reads the whole source, which is one segment");

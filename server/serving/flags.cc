@@ -51,7 +51,7 @@ std::string CheckBuckets(const std::string& text) {
   return std::string(Buckets().Set(text).message());
 }
 
-// What an address may be beside HOST:PORT.
+// Forms of an address other than HOST:PORT.
 struct AddressForms {
   bool none = false;
   bool unix_socket = false;
@@ -173,7 +173,7 @@ void AddListeners(CLI::App& app, Flags& flags) {
          flags.grpc_max_receive_bytes);
   AddInt(app, "--grpc-max-concurrent-streams", "Most calls of a gRPC connection at once", 1,
          1'000'000, flags.grpc_max_concurrent_streams);
-  AddInt(app, "--grpc-max-connections", "Most gRPC connections; what is more is closed at once", 1,
+  AddInt(app, "--grpc-max-connections", "Most gRPC connections; further ones are closed at once", 1,
          1'000'000, flags.grpc_max_connections);
   AddInt(app, "--grpc-max-connections-per-client",
          "Most gRPC connections from one address; 0: no limit but that of all", 0, 1'000'000,
@@ -185,7 +185,7 @@ void AddListeners(CLI::App& app, Flags& flags) {
   AddInt(app, "--http-threads", "HTTP requests that are read or answered at once", 1, kMaxThreads,
          flags.http_threads);
   AddInt(app, "--websocket-max-connections",
-         "Most WebSocket connections; what is more is refused at once", 1, 1'000'000,
+         "Most WebSocket connections; further ones are refused at once", 1, 1'000'000,
          flags.websocket_max_connections);
   app.add_option("--websocket-model", flags.websocket_model,
                  "Model for WebSocket clients that name none; by default the only one that hears "
@@ -259,10 +259,10 @@ void AddEngine(CLI::App& app, Flags& flags) {
   AddInt(app, "--max-beam-size",
          "Largest beam of a request; 0: as each bundle says, whose own limits hold in any case", 0,
          search::kMaxBeamSize, flags.load.compile.max_beam_size);
-  AddInt(app, "--max-target-length", "Longest answer, likewise, in tokens", 0, search::kMaxLength,
-         flags.load.compile.max_target_length);
-  AddInt(app, "--max-source-length", "Longest source, likewise, in tokens", 0, 1'000'000,
-         flags.load.compile.max_source_length);
+  AddInt(app, "--max-target-length", "Longest answer that a request may ask for, in tokens", 0,
+         search::kMaxLength, flags.load.compile.max_target_length);
+  AddInt(app, "--max-source-length", "Longest source that a request may have, in tokens", 0,
+         1'000'000, flags.load.compile.max_source_length);
   AddInt(app, "--max-queue", "Most sources waiting; one more is refused with RESOURCE_EXHAUSTED", 1,
          kMaxQueue, flags.engine.max_queue);
   app.add_option("--max-queue-rows", flags.engine.max_queue_rows,
@@ -290,7 +290,7 @@ void AddEngine(CLI::App& app, Flags& flags) {
          1'000'000, flags.quarantine.failures);
   AddTime(app, "--quarantine-pause", "How long, until it may try again", flags.quarantine.pause);
   AddTime(app, "--slow-step",
-          "A model whose encoder run or step takes longer gets a thread of its own; others go on",
+          "A model whose encoder run or step takes longer gets a separate thread; others go on",
           flags.engine.slow_step);
   AddTime(app, "--step-timeout",
           "One that takes longer is interrupted; the model is then out of service for a while",
@@ -338,7 +338,7 @@ void AddObservability(CLI::App& app, Flags& flags) {
   app.add_option("--log-format", flags.log_format, "Lines of text, or one JSON object a line")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  AddInt(app, "--access-log-sample", "Log one of so many calls; 1: all, 0: none", 0, 1'000'000'000,
+  AddInt(app, "--access-log-sample", "Log one call in N; 1: all, 0: none", 0, 1'000'000'000,
          flags.access_log_sample);
   app.add_option("--otlp-endpoint", flags.otlp_endpoint,
                  "OpenTelemetry collector that traces are sent to, over gRPC in clear")
@@ -348,11 +348,11 @@ void AddObservability(CLI::App& app, Flags& flags) {
           "Share of the calls that are traced of those whose client says nothing of it", "SHARE", 1,
           flags.trace_rate);
   app.add_option("--load-reports", flags.load_reports,
-                 "Tell balancers the load with every gRPC answer (ORCA)")
+                 "Report the load to balancers with every gRPC answer (ORCA)")
       ->type_name("BOOL")
       ->capture_default_str();
   app.add_option("--metrics-buckets", flags.metrics_buckets,
-                 "Bounds of a histogram of /metrics instead of its own; may be repeated")
+                 "Bounds of a histogram of /metrics instead of the default; may be repeated")
       ->type_name("NAME=B1,B2,...")
       ->delimiter(';')
       ->allow_extra_args(false)
@@ -370,7 +370,7 @@ void AddAll(CLI::App& app, Flags& flags) {
            "Folder of one model (versions in it) or of one bundle; may be repeated",
            flags.models.models);
   AddPaths(app, "--allow-links",
-           "Folder that links of models' files may lead into, beside the model's own folder and\n"
+           "Folder that links of models' files may lead into, besides the model's own folder and\n"
            "the repositories; may be repeated",
            flags.load.allow_links);
   app.add_option(

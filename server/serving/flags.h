@@ -69,7 +69,7 @@ struct Flags {
   absl::Duration liveness_timeout = absl::Minutes(2);
   std::string log_level = "info";
   std::string log_format = "text";  // or "json"
-  // A line for one of so many calls; 0: none.
+  // A line for one call in N; 0: none.
   int access_log_sample = 0;
   // Where spans are sent, HOST:PORT of an OpenTelemetry collector; empty: nowhere.
   std::string otlp_endpoint;
@@ -88,7 +88,7 @@ struct Flags {
   // End after looking at the settings.
   bool check_config = false;
   bool print_config = false;
-  bool json = false;  // beside --version alone
+  bool json = false;  // with --version alone
 };
 
 struct ParsedFlags {

@@ -21,7 +21,7 @@
 namespace beamwright::serving {
 
 // Metric families of one process: beamwright_ready, process_resident_memory_bytes and so on. What
-// the system does not tell (no cgroup, no /proc) is left out.
+// the system does not report (no cgroup, no /proc) is left out.
 class ProcessGauges : public prometheus::Collectable {
  public:
   explicit ProcessGauges(const ServingState& state);

@@ -77,7 +77,7 @@ bool as_json = false;
 LogWriter* log_writer = nullptr;
 
 void TellOfDroppedLines(int64_t dropped) {
-  spdlog::warn("{} lines of the log were dropped, because nobody read them in time", dropped);
+  spdlog::warn("{} lines of the log were dropped, because they were not read in time", dropped);
 }
 
 }  // namespace

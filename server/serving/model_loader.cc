@@ -32,7 +32,7 @@ void LogBatching(const engine::DecodeModel& model) {
   if (model.has_encoder() && !model.encodes_together()) {
     spdlog::warn(
         "model {} version {}: sources are encoded one at a time, because {}; answers are right, "
-        "throughput is lower; docs/bring-your-model.md, 'Encoders', tells what to change",
+        "throughput is lower; docs/bring-your-model.md, 'Encoders', says what to change",
         model.name(), model.version(), model.encodes_apart());
   } else if (model.reads_whole_source() && !model.encodes_lengths_together()) {
     spdlog::info(
@@ -43,7 +43,7 @@ void LogBatching(const engine::DecodeModel& model) {
   if (const std::string reason = model.steps_apart(); !reason.empty()) {
     spdlog::warn(
         "model {} version {}: a step computes one row at a time, because {}; answers are right, "
-        "every step costs many times as much; docs/bring-your-model.md, 'Look at it', tells what "
+        "every step costs many times as much; docs/bring-your-model.md, 'Look at it', says what "
         "to change",
         model.name(), model.version(), reason);
   }

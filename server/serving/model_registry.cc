@@ -14,7 +14,7 @@
 namespace beamwright::serving {
 namespace {
 
-// What tells one folder from another; repositories may have folders of the same name.
+// Identifies a folder; repositories may have folders of the same name.
 const std::string& KeyOf(const bundle::ModelFolder& folder) {
   return folder.path.empty() ? folder.versions[0].path : folder.path;
 }

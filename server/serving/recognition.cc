@@ -122,7 +122,7 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
   open_call_.emplace(core_.state());
   BW_ASSIGN_OR_RETURN(ModelPtr model, core_.models().Lookup(config.model(), config.version()));
   {
-    absl::MutexLock lock(&mutex_);  // for whoever gives the call up at this moment
+    absl::MutexLock lock(&mutex_);  // a call may be given up at this moment
     model_ = std::move(model);
   }
   BW_RETURN_IF_ERROR(core_.quarantine().Check(*model_, started_));
@@ -391,7 +391,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
     absl::MutexLock lock(&mutex_);
     tells_rest_ = !has_ended_;
     if (has_ended_) {
-      status = end_;  // which is why the engine was told to stop
+      status = end_;  // the reason for which the engine was stopped
     }
   }
   std::optional<engine::Segment> whole;

@@ -44,7 +44,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void Add(absl::StatusOr<v1::RecognizeRequest> request);
   // It sends no more.
   void Finish();
-  // Nobody waits for it any more. On any thread.
+  // Its caller is gone. On any thread.
   void GiveUp();
   // Ends the call if its client, which is to send more, has sent nothing for `idle`. True: the call
   // has ended, or all of its source has come.
@@ -74,10 +74,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   absl::Status Complete();
 
   void Begin();
-  // Whether the engine may have the call, which is from now on its to answer; false: nobody waits
-  // for it any more, and it was counted.
+  // Whether the engine may have the call, which is from now on its to answer; false: the caller has
+  // gone, and the call was counted.
   bool MayBegin();
-  // What the engine is told of the call.
+  // The call's options for the engine.
   engine::CallOptions CallForEngine();
   void OnProgress(engine::Progress progress);
   void OnAnswer(absl::StatusOr<v1::Decoded> answer);

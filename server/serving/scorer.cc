@@ -24,7 +24,7 @@ class ScoreCall : public SourcesCall<v1::ScoreRequest, v1::ScoreResponse> {
     BW_RETURN_IF_ERROR(CheckSources(core_, *model_, request.sources_size(), "score", started_));
     if (Aligns(caller_.method) && !model_->config().has_decoder()) {
       return status::InvalidField(
-          "model", "is searched by frames and has no attention; Score tells token_frames");
+          "model", "is searched by frames and has no attention; Score returns token_frames");
     }
     return engine::CheckScoreOptions(*model_, request.options());
   }

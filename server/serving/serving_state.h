@@ -1,4 +1,4 @@
-// ServingState: what the server tells about itself, and the calls that it still owes an answer.
+// ServingState: the server's phase and health, and the calls that it still owes an answer.
 // Every protocol asks it before it takes a call, and every probe answers from it.
 #ifndef BEAMWRIGHT_SERVER_SERVING_SERVING_STATE_H_
 #define BEAMWRIGHT_SERVER_SERVING_SERVING_STATE_H_
@@ -32,16 +32,16 @@ class ServingState {
   void SetAble(bool able) { able_ = able; }
   // Whether the engine hangs (serving/engine_watch.h).
   void SetHangs(bool hangs);
-  // What to tell whoever asks how the server is. Takes no lock.
+  // The answer of probes. Takes no lock.
   Health health() const { return HealthOf(phase_, able_, hangs_); }
-  // Tells `observer` after each change of the phase or of the engine. Null ends that, and waits for
-  // one that is being told.
+  // Calls `observer` after each change of the phase or of the engine. Null ends that, and waits for
+  // a call in progress.
   void Observe(std::function<void()> observer);
 
   // Unavailable, saying why, if no call may be taken.
   absl::Status CheckAccepting() const;
-  // Unavailable while models are being loaded: who asks for one must not be told that it is not
-  // there.
+  // Unavailable while models are being loaded, so that a model that is still loading is not
+  // NOT_FOUND.
   absl::Status CheckLoaded() const;
 
   // A call that counts as owed an answer while this lives.
@@ -75,7 +75,7 @@ class ServingState {
   std::atomic<Phase> phase_{Phase::kLoading};
   std::atomic<bool> able_{true};
   std::atomic<bool> hangs_{false};
-  absl::Mutex observer_mutex_;  // held while it is told
+  absl::Mutex observer_mutex_;  // held while it is called
   std::function<void()> observer_ ABSL_GUARDED_BY(observer_mutex_);
   absl::Mutex mutex_;
   int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -34,8 +34,7 @@ struct Retired {
   absl::string_view instead;
 };
 constexpr Retired kRetired[] = {
-    {"channelz-address", "none",
-     "since 0.2.0; metrics, the access log and `ss` tell of connections"},
+    {"channelz-address", "none", "since 0.2.0; metrics, the access log and `ss` show connections"},
 };
 
 // Whether the setting of `source` is one of those and was off; throws if it was not.

@@ -22,7 +22,7 @@ namespace beamwright::serving {
 class StopSignals {
  public:
   // Blocks the signals in this thread and all that it starts: create it before any thread. The
-  // first signal is told below; a second one ends the process at once with exit code 1. One per
+  // first signal is reported below; a second one ends the process at once with exit code 1. One per
   // process, never destroyed.
   static StopSignals& Install();
 
@@ -48,7 +48,7 @@ class StopSignals {
   // For a second signal to stop: true; or, saying so, until the process must end.
   bool WaitForSecond(const sigset_t& set) const;
 
-  bool interrupted_ = false;  // set before stopped_ is told
+  bool interrupted_ = false;  // set before stopped_ is notified
   // Of EndWithin.
   std::atomic<int64_t> most_ms_{std::numeric_limits<int64_t>::max()};
   absl::Notification stopped_;

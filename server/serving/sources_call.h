@@ -31,14 +31,14 @@ inline void SetContent(v1::Scored scored, v1::ScoreResult& result) {
   *result.mutable_scored() = std::move(scored);
 }
 
-// Whether so many sources may be asked of a model in a call; `verb`: what is to be done with them.
+// Whether a call may have `num_sources` sources; `verb`: what is to be done with them.
 // InvalidArgument, Unavailable for a model in quarantine.
 absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_sources,
                           const char* verb, absl::Time now);
-// What the engine is told of a call, and of no other: its sources take turns as one.
+// The engine's options for a call, and for no other: its sources take turns as one.
 engine::CallOptions EngineOptions(Core& core, const Caller& caller);
-// For the engine's thread, when it has answered the last source of a call that has so many. Runs
-// `reply` soon; here, which spares the way through another thread, if nobody waits for the engine
+// For the engine's thread, when it has answered the last of a call's `num_sources` sources. Runs
+// `reply` soon; here, which spares the way through another thread, if the engine has no other work
 // and it cannot take long.
 void Reply(Core& core, int num_sources, std::function<void()> reply);
 
@@ -186,7 +186,7 @@ class SourcesCall {
 
   const status::SourceNames names_;
   const Done done_;
-  std::vector<engine::Timeline> timelines_;  // of the first sources, if somebody traces them
+  std::vector<engine::Timeline> timelines_;  // of the first sources, if the call is traced
   std::atomic<int> num_open_{0};
   absl::Mutex hold_mutex_;
   MemoryAccount::Hold hold_ ABSL_GUARDED_BY(hold_mutex_) = core_.memory().MakeHold();

@@ -51,7 +51,7 @@ class OpenSessions {
     }
     return all;
   }
-  // Returns when there is none, or after `timeout`.
+  // Returns when no session is left, or after `timeout`.
   void WaitUntilNone(absl::Duration timeout) const {
     absl::MutexLock lock(&mutex_);
     const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return sessions_.empty(); };
@@ -126,7 +126,7 @@ class Listener::Impl {
     const boost::asio::any_io_executor executor = taken.transport->socket().get_executor();
     std::unique_ptr<WebSocket> web = WebSocket::Make(
         taken, {serving::kMaxPieceBytes, &site_.core.memory(), options_.transfer_timeout});
-    // Removed when it goes, by whoever holds it last.
+    // Removed when its last owner lets go of it.
     const auto number = std::make_shared<uint64_t>(0);
     const std::shared_ptr<Session> session(new Session(site_, std::move(web)),
                                            [this, number](Session* gone) {

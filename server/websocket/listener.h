@@ -1,5 +1,5 @@
 // Listener: where clients of sherpa-onnx's online WebSocket server, and pages in browsers, send
-// sound. Its few threads move messages and compute features of sound; they wait for nobody, so that
+// sound. Its few threads move messages and compute features of sound; they never block, so that
 // a client costs no thread, however many there are and whatever they do.
 #ifndef BEAMWRIGHT_SERVER_WEBSOCKET_LISTENER_H_
 #define BEAMWRIGHT_SERVER_WEBSOCKET_LISTENER_H_
@@ -19,7 +19,7 @@ namespace beamwright::websocket {
 struct ListenerOptions {
   // "host:port", "[::]:port"; port 0 takes a free one.
   std::string address;
-  // What is more is told 503 at once.
+  // Further connections get 503 at once.
   int max_connections = 4096;
   // For clients that name no model; empty: the only one that hears sound.
   std::string default_model;
@@ -35,7 +35,7 @@ struct ListenerOptions {
 // Thread-safe.
 class Listener {
  public:
-  // InvalidArgument for an address that is none; Unavailable if it can't be bound. Core, access and
+  // InvalidArgument for a malformed address; Unavailable if it can't be bound. Core, access and
   // cors must outlive it.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(const ListenerOptions& options,
                                                          serving::Core& core,
@@ -49,8 +49,8 @@ class Listener {
   int port() const;
   int num_connections() const;
 
-  // Connections end once the source under way is answered, or at once if there is none. Until Stop
-  // those that come are told that the server stops.
+  // Connections end once the source under way is answered, or at once without one. Until Stop
+  // new connections get the error that the server stops.
   void Leave();
   // Takes no connection any more; gives those there are a moment to end in order.
   void Stop();

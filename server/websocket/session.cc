@@ -195,7 +195,7 @@ void Session::OnMessage(bool is_text, std::string payload) {
     EndSource(status);
   } else if (is_complete_ && !(is_text && payload == kEndOfSource)) {
     early_ = Invalid("the source is complete: the next one may begin behind '", kEndOfAnswers, "'");
-    recognition_->Add(early_);  // it may be answered already; the client was not told
+    recognition_->Add(early_);  // it may be answered already; the client does not know
   } else if (!is_text) {
     v1::RecognizeRequest request;
     request.set_audio(std::move(payload));

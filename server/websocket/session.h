@@ -29,7 +29,7 @@
 
 namespace beamwright::websocket {
 
-// Whether sessions may still be told anything: what they wait for may outlive the listener.
+// Whether sessions may still be notified: the calls that they wait for may outlive the listener.
 struct Doorbell {
   absl::Mutex mutex;
   bool works ABSL_GUARDED_BY(mutex) = true;
@@ -53,11 +53,11 @@ struct Site {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(const Site& site, std::unique_ptr<WebSocket> socket);
-  // Nobody waits for an answer any more.
+  // The client is gone.
   ~Session();
 
   void Start();
-  // The connection ends when the source under way is answered, or at once if there is none. On any
+  // The connection ends when the source under way is answered, or at once without one. On any
   // thread.
   void Leave();
 

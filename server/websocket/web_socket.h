@@ -1,9 +1,9 @@
 // WebSocket: a client's connection as Boost.Beast reads and writes it (RFC 6455), in clear text or
 // TLS behind one interface, so that what is said on it is compiled once and knows nothing of Beast.
 //
-// Nothing waits: each call starts something and tells `done` when it has ended, on the connection's
+// Nothing blocks: each call starts an operation and calls `done` at its end, on the connection's
 // executor, on which every call is made, too. `done` keeps alive what it needs; a connection that
-// nobody waits on any more goes away.
+// no operation refers to is destroyed.
 #ifndef BEAMWRIGHT_SERVER_WEBSOCKET_WEB_SOCKET_H_
 #define BEAMWRIGHT_SERVER_WEBSOCKET_WEB_SOCKET_H_
 
@@ -25,7 +25,7 @@ namespace beamwright::websocket {
 enum class Outcome {
   kOk,
   kTooSlow,    // it took longer than it may
-  kTooLarge,   // a message was larger than allowed; the client was told
+  kTooLarge,   // a message was larger than allowed; the client got the error
   kNoMemory,   // there is no memory for the message; the client is still there
   kGone,       // the connection has ended, in order or not
   kMalformed,  // what came is not HTTP

@@ -35,7 +35,7 @@ TEST(BuildInfoTest, AsJson) {
     EXPECT_THAT(libraries.at(library).string_value(), testing::MatchesRegex("[0-9.]+[0-9a-z]*"))
         << library;
   }
-  // The same as people are told.
+  // The same as the text form.
   EXPECT_THAT(RunServer({"--version"}).out,
               StartsWith("beamwright-server " + info.fields().at("version").string_value()));
 }

@@ -52,7 +52,7 @@ ClientSocket Greet(ServerProcess& server) {
   return client;
 }
 
-// A call on a connection of its own, which is tried again soon; how it ends when it waits for one
+// A call on a new connection, which is retried soon; how it ends when it waits for a connection
 // or does not.
 grpc::Status CallAnew(const std::string& address, bool wait) {
   grpc::ChannelArguments arguments;

@@ -136,8 +136,8 @@ TEST_F(DetailsTest, ACallWithoutAnAnswerTellsOfEachSource) {
   EXPECT_THAT(body, HasSubstr(R"("field":"sources[1].ids[0]")"));
 }
 
-// gRPC of every language tries again by itself where a policy says so, and comes when it is told
-// to.
+// gRPC of every language tries again by itself where a policy says so, at the time that the answer
+// gives.
 TEST(RefusalTest, AClientsRetryPolicyIsHeldToThePushback) {
   const bundle::TempFolder temp;
   temp.Write("tenants", "others { rate: 4 burst: 1 }");

@@ -291,7 +291,7 @@ TEST_F(RecognizeTest, SaysWhatIsWrongAndWhere) {
   options.mutable_config()->clear_options();
   EXPECT_THAT(error({options}), HasSubstr("config.endpoint.pause_ms"));
   EXPECT_EQ(Call({Config("none")}).status.error_code(), grpc::StatusCode::NOT_FOUND);
-  // And nobody was harmed.
+  // And no other call was harmed.
   EXPECT_TRUE(Call({Config("frames"), Saying({1}), Finished()}).status.ok());
 }
 

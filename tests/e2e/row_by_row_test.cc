@@ -20,7 +20,7 @@ TEST(RowByRow, IsToldEverywhere) {
   const bundle::TempFolder temp;
   WriteHangingModel(temp, "mixes/1",
                     Hangs::kForSomeSources);  // a request says how often its loop runs
-  constexpr char kReason[] = "rows of Loop 'next_state' cannot be told apart";
+  constexpr char kReason[] = "rows of Loop 'next_state' cannot be separated";
   const auto check = RunProgram({BEAMWRIGHT_GRAPH_PROGRAM, "check", temp.path() + "/mixes/1"});
   EXPECT_THAT(check.output, AllOf(HasSubstr("one at a time"), HasSubstr(kReason)));
 

@@ -140,7 +140,7 @@ TEST_F(AdmissionTest, AForecastIsTheQueueAndHalfOfWhatRunsAndTheAnswerItself) {
   Enqueue(4);
   Admission::Requests running = Take();
   ASSERT_EQ(running.size(), 1U);
-  // There is room beside it: it need not wait.
+  // There is room for another request: it need not wait.
   EXPECT_THAT(Refusal(Ask(kMaxRows - 4)), HasSubstr("expected in 1s,"));
   // There is not: half of 4 x 10 row-steps is left.
   EXPECT_THAT(Refusal(Ask(kMaxRows - 3)), HasSubstr("expected in 21s,"));
@@ -154,7 +154,7 @@ TEST_F(AdmissionTest, AForecastIsTheQueueAndHalfOfWhatRunsAndTheAnswerItself) {
   running = Take();
   ASSERT_EQ(running.size(), 1U);
   Answer(*running[0]);
-  // Nobody is refused where there is no other work.
+  // No request is refused where there is no other work.
   EXPECT_EQ(Refusal(Ask(1)), "");
   Take();
 }
@@ -244,7 +244,7 @@ TEST_F(AdmissionTest, StreamsAsWorkIsAreAsManyAsHaveRows) {
 }
 
 // A stream whose requests have ended says so when it asks again; if the others have looked before
-// and there is too little work for it, nobody else says it to them.
+// and there is too little work for it, no other stream tells it to them.
 TEST_F(AdmissionTest, AStreamThatHasNoMoreWorkGivesItsRoomToTheOthers) {
   StartAsWorkIs(int64_t{1} << 30, /*threads=*/2, /*max_rows=*/32);
   for (int i = 0; i < 32; ++i) {
@@ -260,7 +260,7 @@ TEST_F(AdmissionTest, AStreamThatHasNoMoreWorkGivesItsRoomToTheOthers) {
       Answer(*request);
     }
   }
-  EXPECT_TRUE(Take(0).empty()) << "20 rows fit beside 16 only when the other has told of its end";
+  EXPECT_TRUE(Take(0).empty()) << "20 rows fit with 16 only when the other has reported its end";
   IdleStream one(*admission_, 0);
   IdleStream other(*admission_, 1);
   EXPECT_EQ(one.NumTaken(), 1U);
@@ -348,7 +348,7 @@ TEST_F(AdmissionTest, TheDeadMakeRoomInAFullQueueWhereverTheyStand) {
   EXPECT_TRUE(enqueue(0).ok());
   EXPECT_TRUE(enqueue(1, cancelled).ok());
   EXPECT_TRUE(enqueue(2, late).ok());
-  EXPECT_TRUE(admission_->CheckFull().ok()) << "nobody was refused yet";
+  EXPECT_TRUE(admission_->CheckFull().ok()) << "no request was refused yet";
   EXPECT_EQ(status::ReasonOf(enqueue(3)), status::reason::kQueueFull);
   EXPECT_EQ(status::ReasonOf(admission_->CheckFull()), status::reason::kQueueFull);
   flag->Cancel();
@@ -412,7 +412,7 @@ TEST_F(AdmissionTest, DrainWaitsForTheAnswersOfTheDead) {
   std::atomic<bool> is_answered = false;
   request->done = DecodeCallback([&](const absl::StatusOr<v1::Decoded>& /*decoded*/) {
     begun.Notify();
-    // Long enough for whoever does not wait.
+    // Long enough for a drain that does not wait.
     drained.WaitForNotificationWithTimeout(absl::Milliseconds(200));
     is_answered = true;
   });

@@ -441,7 +441,7 @@ TEST_F(EngineOptionsTest, AllFaultsAreNamedAtOnce) {
   EXPECT_THAT(message, HasSubstr("options.top_k, top_p and min_p: need sampling random"));
 }
 
-// The operator's limits hold beside the bundle's, the lower of the two; defaults shrink to fit.
+// The operator's limits and the bundle's both hold, the lower of the two; defaults shrink to fit.
 TEST_F(EngineOptionsTest, LimitsAreTheLowerOnesOfBundleAndServer) {
   for (const bool by_server : {false, true}) {
     bundle::Bundle bundle = TableBundle(RandomTable(31), {});

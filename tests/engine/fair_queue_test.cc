@@ -1,5 +1,5 @@
 // The queue's promises as properties, over made-up loads: shares converge to weights, nothing
-// starves, limits are never exceeded, and no room is left idle while somebody could use it.
+// starves, limits are never exceeded, and no room is left idle while a request could use it.
 #include "engine/queue/fair_queue.h"
 
 #include <gmock/gmock.h>
@@ -764,7 +764,7 @@ TEST(FairQueueTest, CostAheadIsTheQueueOrTheTenantsShareOfIt) {
     ASSERT_TRUE(queue.Push(ticket, kStart).ok());
   }
   EXPECT_EQ(ahead(busy, 10), 1000);
-  // Of four shares calm has three: a third of its own cost passes before it is done.
+  // Of four shares calm has three: a third of its cost passes before it is done.
   EXPECT_NEAR(ahead(calm, 30), 10, 1e-9);
   // Of the other priorities as many as have turns meanwhile.
   EXPECT_NEAR(ahead(busy, 10, 0, kHighestPriority), 10, 1e-9);

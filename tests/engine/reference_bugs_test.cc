@@ -72,7 +72,7 @@ TEST_F(ReferenceBugsTest, ASearchEndsByItsOwnSums) {
     EXPECT_EQ(answers[i]->hypotheses(0).score(), alone->hypotheses(0).score());
     ++steps[alone->steps()];
   }
-  EXPECT_GT(steps.size(), 2u) << "the sources must differ in length for this to tell anything";
+  EXPECT_GT(steps.size(), 2u) << "the sources must differ in length, or this shows nothing";
 }
 
 // TensorFlow Addons' GatherTree refused parents above the beam width, not those equal to it. Here

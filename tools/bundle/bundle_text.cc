@@ -151,7 +151,7 @@ std::vector<std::string> OpenQuestions(const v1::ModelConfig& config) {
   }
   if (target.vocabulary().empty() && target.size() <= 0) {
     questions.push_back(
-        "target.size: the number of target tokens, which the graph doesn't tell (--target-vocab, "
+        "target.size: the number of target tokens, which the graph doesn't state (--target-vocab, "
         "or `size` in the file)");
   }
   return questions;

@@ -54,7 +54,7 @@ v1::StreamingConfig StreamingConfigOf(const ChunkFacts& facts,
     config.set_silence(kNemoSilence);
   }
   reasons.push_back(absl::StrCat("tail ", kTail,
-                                 ": so many frames of silence are read behind a source, as "
+                                 " frames of silence are read behind a source, as "
                                  "sherpa-onnx's programs add, for its last words to come out"));
   for (const EncoderState& state : states) {
     v1::EncoderStateConfig& added = *config.add_states();
@@ -95,7 +95,7 @@ bool ReadsKaldiFeatures(const ops::Graph& encoder, const std::string& input,
   }
   reasons.push_back(absl::StrCat("sound becomes ", kKaldiBins,
                                  " log-mel features as Kaldi has them: metadata says the model is "
-                                 "icefall's, and it reads so many"));
+                                 "icefall's, and it reads this number"));
   return true;
 }
 

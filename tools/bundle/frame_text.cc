@@ -86,7 +86,7 @@ class FrameTextReader {
                                       "check this, or say --durations"));
     } else {
       reasons_.push_back(
-          absl::StrCat("durations ", absl::StrJoin(text_.durations, ", "), ": as told"));
+          absl::StrCat("durations ", absl::StrJoin(text_.durations, ", "), ": as given"));
     }
     return absl::OkStatus();
   }
@@ -123,14 +123,14 @@ class FrameTextReader {
         return Invalid("--blank: '", hints_.blank, "' is not a column, 0 to ", size - 1, "; ",
                        why_not);
       }
-      UseBlank(*column, "as told");
+      UseBlank(*column, "as given");
     } else if (IsNemo()) {
       UseBlank(size - 1, "the last one, as NeMo has it; metadata says the model is NeMo's");
     } else if (columns_.metadata.count("context_size") > 0 ||
                columns_.metadata.count("model_author") > 0) {
       UseBlank(0, "as icefall has it; metadata says the model is icefall's");
     } else {
-      return Invalid("nothing tells which column of the scores is blank, for ", why_not,
+      return Invalid("it is unknown which column of the scores is blank, for ", why_not,
                      ": say it with --blank (0 of icefall, wav2vec and most OCR models, ", size - 1,
                      " of NeMo's)");
     }
@@ -178,7 +178,7 @@ class FrameTextReader {
     return WriteVocabulary();
   }
 
-  // Empty lines at the end are tokens where columns are left for them beside a blank, and, of
+  // Empty lines at the end are tokens where columns are left for them besides a blank, and, of
   // pictures, a space.
   void KeepEmptyTail(int64_t empty_tail) {
     const int64_t beside = columns_.is_picture ? 2 : 1;
@@ -244,11 +244,11 @@ class FrameTextReader {
     } else if (const int64_t pad = FindFirst(kUsualPads); pad >= 0) {
       UseBlank(pad,
                absl::StrCat("'", tokens_[static_cast<size_t>(pad)],
-                            "' is in the vocabulary, and no column is left beside its tokens, as "
+                            "' is in the vocabulary, and no column is left besides its tokens, as "
                             "of wav2vec"));
     } else {
       return Invalid(
-          "nothing tells which of the ", columns_.columns,
+          "it is unknown which of the ", columns_.columns,
           " columns of the scores is blank: the vocabulary of ", size,
           " tokens has no usual name for it; say which with --blank TOKEN or --blank COLUMN");
     }
@@ -257,7 +257,7 @@ class FrameTextReader {
 
   absl::Status PlaceTold(int64_t spare) {
     if (const int64_t id = Find(hints_.blank); id >= 0) {
-      UseBlank(id, "as told");
+      UseBlank(id, "as given");
       return absl::OkStatus();
     }
     const std::optional<int64_t> column = ToldColumn();
@@ -266,9 +266,9 @@ class FrameTextReader {
                      "' is neither in the vocabulary nor a column, 0 to ", columns_.columns - 1);
     }
     if (*column == 0 && spare >= 1 && Find(kInventedBlank) < 0) {
-      InsertFirst("as told; the vocabulary's tokens follow it");
+      InsertFirst("as given; the vocabulary's tokens follow it");
     } else if (*column <= static_cast<int64_t>(tokens_.size())) {
-      UseBlank(*column, "as told");
+      UseBlank(*column, "as given");
     } else {
       return Invalid("--blank: column ", *column, " is neither one of the vocabulary's ",
                      tokens_.size(), " tokens nor the one behind them");

@@ -92,7 +92,7 @@ std::vector<std::string> UnknownFraming(const FramingChoices& choices) {
           "' in training: the vocabulary has it, and the bundle leaves it out. Wrong, and answers "
           "are wrong without an error: say ",
           flag, " '", tokens[1], "', or ", flag,
-          " '' for none, or give --pairs FILE with known sources and targets, which tell"));
+          " '' for none, or give --pairs FILE with known sources and targets, which show it"));
     }
   };
   add("begun with", "--source-begin", choices.source_begins);
@@ -241,7 +241,7 @@ class Initialiser {
     if (!found.ok()) {
       return Annotate(
           found.status(),
-          absl::StrCat("'", options_.out, "' is written without what pairs tell: --pairs '",
+          absl::StrCat("'", options_.out, "' is written without the findings of pairs: --pairs '",
                        options_.pairs, "'"));
     }
     Print("pairs   ", found->evidence);

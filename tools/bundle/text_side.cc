@@ -83,7 +83,7 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
       SetEnds(special.ends.empty() ? std::vector<std::string>{"</s>"} : special.ends, config);
       reasons.push_back(absl::StrCat(
           "target begins with '", config.begin_token(), "' and ends with '", config.end_tokens(0),
-          "': ", special.begin.empty() ? "SentencePiece's usual pieces; check this" : "as told"));
+          "': ", special.begin.empty() ? "SentencePiece's usual pieces; check this" : "as given"));
     } else {
       config.set_begin_token(special.begin);
       SetEnds(special.ends, config);

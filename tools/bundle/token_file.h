@@ -1,4 +1,4 @@
-// The token lists that toolkits put beside CTC models and transducers, as the vocabulary of a
+// The token lists that toolkits write for CTC models and transducers, as the vocabulary of a
 // bundle: one token a line, the line its id.
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_TOKEN_FILE_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_TOKEN_FILE_H_
@@ -20,7 +20,7 @@ struct TokenFile {
   bool is_json = false;
 };
 
-// Tokens of a file in one of these forms, which its content tells:
+// Tokens of a file in one of these forms, recognised by its content:
 // - "TOKEN ID" a line, in any order (tokens.txt of icefall, sherpa-onnx, NeMo scripts, WeNet); a
 //   line with nothing but an id is the space;
 // - a JSON object of ids by token (vocab.json of Hugging Face);

@@ -57,7 +57,7 @@ absl::StatusOr<Port> FindOutput(const Ports& outputs, const std::string& told,
       return Invalid("there is no output of floats '", told, "'; the outputs are ",
                      Listing(outputs));
     }
-    reasons.push_back(absl::StrCat(what, " '", told, "': as told"));
+    reasons.push_back(absl::StrCat(what, " '", told, "': as given"));
     return *port;
   }
   for (const auto& [why, test] : tests) {
@@ -117,7 +117,7 @@ class TransducerGuesser {
     reasons_.push_back(absl::StrCat("predictor's token input '", roles.token_input, "': ",
                                     hints_.token_input.empty() ? "the only integers that are not a "
                                                                  "length"
-                                                               : "as told"));
+                                                               : "as given"));
     const Ports lengths = Where(inputs_, [&](const Port& port) {
       return port.name != roles.token_input &&
              GuessLengthKind(predictor_, port.node) == LengthKind::kLengths;
@@ -185,7 +185,7 @@ class TransducerGuesser {
   absl::Status FindJoiner() {
     const Ports predicted = FreeOutputs();
     if (predicted.size() != 1) {
-      return Invalid("the predictor must have one output of floats beside its states; it has ",
+      return Invalid("the predictor must have one output of floats besides its states; it has ",
                      Listing(predicted));
     }
     roles_.predictor.output = predicted[0].name;
@@ -227,7 +227,7 @@ class TransducerGuesser {
 
   absl::Status FindLogits(const Graph& graph, const Ports& outputs) {
     const OutputTest tests[] = {
-        {"the only output of floats beside states", IsFloatPort},
+        {"the only output of floats that is no state", IsFloatPort},
         {"the output with a name for scores",
          [](const Port& port) {
            return IsFloatPort(port) && HasWord(port.name, {"logit", "logits", "logprobs", "probs"});
@@ -348,7 +348,7 @@ std::optional<Tensor> ResultOfRun(const Model& model, const Graph& graph, size_t
 }
 
 // Columns of scores whose number the graph computes, as it does behind `view(frames, rows, -1)`:
-// those of runs on two sources of unequal length, if both have the same. -1: they do not tell.
+// those of runs on two sources of unequal length, if both have the same. -1: unknown.
 int64_t ColumnsByRun(const Graph& graph, const Port& scores) {
   constexpr int64_t kExtents[] = {128, 192};
   const auto model = Model::Compile(graph);

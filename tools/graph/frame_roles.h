@@ -56,10 +56,10 @@ bool LooksLikeCtc(const Graph& graph);
 // Whether it can be a predictor without states: it reads the last tokens, of each row a fixed
 // number, and gives one output of floats.
 bool LooksLikePredictor(const Graph& graph);
-// Whether it reads no tokens: every integer input tells a length.
+// Whether it reads no tokens: every integer input is a length.
 bool ReadsNoTokens(const Graph& graph);
 
-// `hints`: `logits_output` is what is told of the output.
+// `hints`: `logits_output` is the user's choice of the output.
 absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hints,
                                        std::vector<std::string>& reasons);
 // `encoder`: null if requests bring its frames. `joiner`: null if `predictor` is both.

@@ -106,7 +106,7 @@ class DecoderGuesser {
     if (!guess_.hints.token_input.empty()) {
       const Port* port = FindPort(guess_.inputs, guess_.hints.token_input);
       return port != nullptr && is_id(*port)
-                 ? UseToken(*port, "as told", sliced)
+                 ? UseToken(*port, "as given", sliced)
                  : Invalid("token input '", guess_.hints.token_input,
                            "' is not an i64 or i32 input of the decoder, which has ",
                            Listing(guess_.inputs));
@@ -199,14 +199,14 @@ class DecoderGuesser {
         return Invalid("'", port->name, "' is not the logits, floats with one for each token of ",
                        "the target; the outputs are ", Listing(guess_.outputs));
       }
-      UseLogits(*port, "as told");
+      UseLogits(*port, "as given");
       return absl::OkStatus();
     }
     const Ports free =
         Where(guess_.outputs, [&](const Port& port) { return !guess_.IsTaken(port); });
     if (free.size() == 1 && IsFloat(free[0].info.dtype)) {
       UseLogits(free[0],
-                guess_.outputs.size() == 1 ? "the only output" : "the only output beside states");
+                guess_.outputs.size() == 1 ? "the only output" : "the only one that is no state");
       return absl::OkStatus();
     }
     const Ports known = Where(free, [](const Port& port) {

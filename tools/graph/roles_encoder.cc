@@ -82,7 +82,7 @@ absl::StatusOr<EncoderRoles> GuessEncoderRoles(const Graph& encoder,
                    "; it must have one for the source, and may have one for the source's length or "
                    "a mask. Is it the decoder?");
   }
-  std::string why = inputs.size() == 1 ? "the only one" : "the one beside the length";
+  std::string why = inputs.size() == 1 ? "the only one" : "the one that is not the length";
   Port source = sources[0];
   if (const Port* told = FindPort(sources, source_input); told != nullptr) {
     source = *told;
@@ -112,7 +112,7 @@ absl::StatusOr<EncoderRoles> GuessEncoderRoles(const Graph& encoder,
   if (roles.length_axis > 1) {
     reasons.push_back(absl::StrCat("source length: axis ", roles.length_axis, " of '", roles.input,
                                    "' ", source.info.shape.ToString(),
-                                   ", the only open one beside the rows"));
+                                   ", the only open one besides the rows"));
   }
   if (roles.source_ids >= 0) {
     reasons.push_back(absl::StrCat("source ids below ", roles.source_ids,

@@ -63,7 +63,7 @@ absl::Status PairStatesByName(DecoderGuess& guess) {
                      "type and shape; the decoder has inputs ",
                      Listing(guess.inputs), " and outputs ", Listing(guess.outputs));
     }
-    AddState(guess, *from, *to, "as told");
+    AddState(guess, *from, *to, "as given");
   }
   const auto whole = [](const std::string& name, bool) { return name; };
   BW_RETURN_IF_ERROR(PairStems(guess, whole, "of one name"));
@@ -93,7 +93,7 @@ absl::Status PairStatesByOrder(DecoderGuess& guess) {
     }
     if (from.size() != to.size()) {
       return Invalid("inputs ", Listing(from), " and outputs ", Listing(to),
-                     " have one type and shape, and their names don't tell which belong "
+                     " have one type and shape, and their names don't show which belong "
                      "together; say so with --state INPUT=OUTPUT");
     }
     for (size_t i = 0; i < from.size(); ++i) {

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def norm(options, length):
-    """What a sum of log-probabilities over so many tokens is divided by."""
+    """The divisor of a sum of log-probabilities over this number of tokens."""
     alpha = options["length_penalty_alpha"]
     return {
         "LENGTH_PENALTY_NONE": 1.0,

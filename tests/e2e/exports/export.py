@@ -2,7 +2,7 @@
 """Writes exports of PyTorch models, with requests and the answers to them: those that tests/e2e/exports_test.cc serves,
 and with --all those of the tables in README.md (table.py).
 
-Usage: export.py OUT [--all] [--requests N] [MODEL...]   (README.md tells the versions; weights and requests follow from
+Usage: export.py OUT [--all] [--requests N] [MODEL...]   (README.md has the versions; weights and requests follow from
 the seed)
 
 The answers are those of beam_search.py over PyTorch's own modules: no exported file has a part in them. Files in 8 bits
@@ -169,7 +169,7 @@ def random_request(export, rng):
         "length_penalty_alpha": rng.randint(1, 12) / 8,
         "stop": f"STOP_MODE_{rng.choice(['SAFE', 'NEVER'])}",
     }
-    if "image" in export.source:  # the limit tells which axis counted as the length
+    if "image" in export.source:  # the limit shows which axis counted as the length
         options.update(max_length_factor=0.25, max_length_offset=rng.randint(1, 6))
         longest = math.ceil(0.25 * values.shape[3]) + options["max_length_offset"]
     else:

@@ -2,7 +2,7 @@
 """Writes exports of Keras 3 models by Keras' own ONNX export, by tf2onnx and by OpenVINO's converter, and what ONNX Runtime's
 tools make of them, with requests and answers: for the tables in README.md (table.py).
 
-Usage: keras_export.py OUT [--requests N] [MODEL...]   (README.md tells the versions)
+Usage: keras_export.py OUT [--requests N] [MODEL...]   (README.md has the versions)
 
 The answers are those of beam_search.py over Keras' own step.
 """

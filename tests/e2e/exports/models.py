@@ -293,7 +293,7 @@ class WholeSsru(WholeDecoder):
 
 @torch.jit.script
 def scan_positions(x, positions, weight, state):
-    """A loop whose body reads the number of the step: each step has a vector of its own, times its number."""
+    """A loop whose body reads the number of the step: each step has another vector, times its number."""
     states: List[torch.Tensor] = []
     for t in range(x.size(1)):
         step = x[:, t] + positions[t] * (t + 1)

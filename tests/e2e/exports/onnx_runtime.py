@@ -42,7 +42,7 @@ TOOLS = {"optimised": optimise, "quantised": quantise}
 
 
 def make(derived, source, target):
-    """Runs a tool in a process of its own, and loads what it made; RuntimeError if that fails."""
+    """Runs a tool in another process, and loads what it made; RuntimeError if that fails."""
     command = [sys.executable, __file__, derived, str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -54,7 +54,7 @@ def make(derived, source, target):
 
 
 def reason_of(error):
-    """The first line of an exporter's error that tells more than a place in its sources, of the error that caused it."""
+    """The first line of an exporter's error that says more than a place in its sources, of the error that caused it."""
     while error.__cause__ is not None:
         error = error.__cause__
     places = ("Check '", "Exception from", "FrontEnd API", "Model wasn't", "-- ", "While ")

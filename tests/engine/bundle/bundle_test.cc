@@ -177,7 +177,7 @@ TEST_F(BundleTest, OneEntryForEachInputOfTheDecoder) {
 }
 
 TEST_F(BundleTest, DefaultsMustFitTheLimits) {
-  // What nobody set shrinks to fit.
+  // A default shrinks to fit.
   Edit("format_version: 1", "format_version: 1 limits { max_beam_size: 2 }");
   EXPECT_TRUE(Load().ok());
   Edit("format_version: 1",

@@ -87,7 +87,7 @@ TEST(StateOfTest, ChangesWithWhateverHappensToAFile) {
   const FolderState longer = StateOf(temp.At("m"));
   EXPECT_EQ(longer.bytes, 8);
   EXPECT_NE(longer.fingerprint, first.fingerprint);
-  // The same names and contents, but files of their own: published anew.
+  // The same names and contents, but other files: published anew.
   temp.Remove("m/1/a");
   temp.Write("m/1/other", "one");
   const FolderState renamed = StateOf(temp.At("m"));

@@ -150,7 +150,7 @@ TEST(ColumnsTest, MayShareATextOrHaveNone) {
   EXPECT_EQ(codec->TokenId("a"), 4);
   EXPECT_EQ(codec->TokenId(""), -1);
   EXPECT_THAT(CreateError(Config(v1::TEXT_FORM_CHARACTERS), "a\n \na\n"),
-              HasSubstr("line 3: 'a' stands in line 1 already"));
+              HasSubstr("line 3: 'a' is in line 1 already"));
 }
 
 TEST(ColumnsTest, TokensWithSpacesBetweenMustHaveAText) {
@@ -295,7 +295,7 @@ TEST(CreateTest, VocabularyFaultsNameTheLine) {
   const v1::TextConfig config = Config(v1::TEXT_FORM_CHARACTERS);
   const std::string place = "vocabulary: 'tokens.vocab': ";
   EXPECT_EQ(CreateError(config, "a\n\nb\n"), place + "line 2: is empty; every line is a token");
-  EXPECT_EQ(CreateError(config, "a\nb\na"), place + "line 3: 'a' stands in line 1 already");
+  EXPECT_EQ(CreateError(config, "a\nb\na"), place + "line 3: 'a' is in line 1 already");
   EXPECT_THAT(CreateError(config, "a\r\nb\r\n"), HasSubstr("line 1: ends with a carriage return"));
   EXPECT_THAT(CreateError(config, "a\nb\xFF\n"), HasSubstr("line 2: not UTF-8 at byte 1"));
   EXPECT_THAT(CreateError(config,

@@ -374,7 +374,7 @@ const Misfit kMisfits[] = {
      [](v1::EncoderConfig& config) {
        config.mutable_streaming()->mutable_states(0)->set_rows_axis(1);
      },
-     "encoder.streaming.states[0].shape: must tell extent 0 of 'cache' [?, 2, 3]"},
+     "encoder.streaming.states[0].shape: must state extent 0 of 'cache' [?, 2, 3]"},
     {"input is a state", [](v1::EncoderConfig& config) { config.set_input("cache"); },
      "encoder.streaming"},
     {"length axis", [](v1::EncoderConfig& config) { config.set_length_axis(2); },

@@ -1,5 +1,5 @@
-// Sources that arrive while they are searched: what is told does not depend on how they were cut,
-// is never taken back, and those that wait cost nothing.
+// Sources that arrive while they are searched: results do not depend on how they were cut,
+// are never taken back, and streams that wait cost nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -192,7 +192,8 @@ TEST(StreamTest, ASegmentIsSearchedAsIfItStoodAlone) {
   }
 }
 
-// Until so many requests run: who has just been answered counts until the engine's next turn.
+// Until `count` requests run: a request that has just been answered counts until the engine's next
+// turn.
 void WaitForRunning(const Engine& engine, int count) {
   while (engine.load().running != count) {
     std::this_thread::yield();
@@ -314,9 +315,9 @@ TEST(StreamTest, WhatIsQueuedBehindOneThatWaitsEndsAtItsDeadline) {
   EXPECT_TRUE(waits.Wait().ok()) << waits.Wait().status();
 }
 
-std::atomic<absl::Notification*> encoder_runs = nullptr;  // told by a fault hook, once
+std::atomic<absl::Notification*> encoder_runs = nullptr;  // notified by a fault hook, once
 
-// An encoder run of another model is interrupted because nobody waits for it any more. What the
+// An encoder run of another model is interrupted because its caller is gone. What the
 // thread computes next is the frames of a stream.
 TEST(StreamTest, AnInterruptionIsForTheRunThatItWasRaisedFor) {
   EngineOptions options;
@@ -368,8 +369,8 @@ struct HeldStep {
 };
 std::atomic<HeldStep*> step_to_hold = nullptr;  // by a fault hook, once
 
-// A model that was slow once has a thread of its own, as long as it has requests: a stream, here,
-// that waits for frames. What needs more than half of the engine's rows runs beside it.
+// A model that was slow once has a separate thread, as long as it has requests: a stream, here,
+// that waits for frames. A request for more than half of the engine's rows runs meanwhile.
 TEST(StreamTest, OneThatWaitsKeepsNobodyFromAModelThatIsSetApart) {
   EngineOptions options;
   options.num_threads = 1;

@@ -33,7 +33,7 @@ struct Watched {
   absl::StatusOr<DrivenResult> answer;
   Tokens stable;
   std::vector<Tokens> stable_after;            // each step
-  std::vector<std::vector<Tokens>> live_rows;  // likewise
+  std::vector<std::vector<Tokens>> live_rows;  // each step
 };
 
 Watched Watch(const RawModel& model, const SearchOptions& options, int cut_after = -1,
@@ -91,7 +91,8 @@ TEST(StableTokensTest, EveryHypothesisOfTheAnswerBeginsWithThem) {
     if (all.empty()) {
       continue;
     }
-    EXPECT_EQ(watched.stable, CommonBeginning(all)) << "in the end, all that they share is told";
+    EXPECT_EQ(watched.stable, CommonBeginning(all))
+        << "in the end, all that they share is reported";
     const size_t before = watched.stable_after.size() < 2
                               ? 0
                               : watched.stable_after[watched.stable_after.size() - 2].size();

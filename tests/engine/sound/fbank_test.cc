@@ -55,7 +55,7 @@ std::vector<float> Tones(int count, int rate) {
   return samples;
 }
 
-// kaldi-native-fbank's, to the last places of a logarithm. Beside tones a bin holds what was
+// kaldi-native-fbank's, to the last places of a logarithm. Next to tones a bin holds what was
 // rounded off elsewhere, so that any other rounding, in the transform above all, differs by 1e-3
 // and more.
 void ExpectReferences(const FbankOptions& options, const std::string& suffix) {

@@ -105,7 +105,7 @@ TEST(SourceErrorsTest, TheOrderOfMixedCodes) {
         const google::rpc::Status call =
             CallOf({order[swapped ? second : first], order[swapped ? first : second]});
         EXPECT_EQ(call.code(), static_cast<int>(order[first].code()))
-            << order[first] << " beside " << order[second];
+            << order[first] << " and " << order[second];
         EXPECT_THAT(call.message(), HasSubstr(absl::StrCat("; sources[", swapped ? 1 : 0,
                                                            "]: ", order[first].message())));
         EXPECT_EQ(RetryAfter(FromRpcStatus(call)), RetryAfter(order[first])) << order[first];

@@ -186,7 +186,7 @@ TEST(ItemScalesTest, ItemsThatMixStayAsTheyAre) {
   const auto model = Model::Compile(built, Precision::kF32, RowInputs{0, -1}, proof);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_FALSE(proof.separable);
-  EXPECT_EQ(proof.reason, "rows of ReduceMax 'loudest' cannot be told apart");
+  EXPECT_EQ(proof.reason, "rows of ReduceMax 'loudest' cannot be separated");
   const auto alone = Model::Compile(built);
   const Tensor input = Noise({4, 5, kSize});
   const Tensor expected = RunOn(**alone, input);

@@ -244,31 +244,31 @@ std::vector<Tried> AllTried() {
       {"SeesAll", [](auto& g, ValueId x) { return RunningSum(g, x, false, false, false, true); },
        "each iteration of Loop 'loop' sees all positions"},
       {"Mean", [](auto& g, ValueId x) { return Reduced(g, "ReduceMean", x, 1); },
-       "positions of ReduceMean 'reduced' cannot be told apart"},
+       "positions of ReduceMean 'reduced' cannot be separated"},
       {"Max", [](auto& g, ValueId x) { return Reduced(g, "ReduceMax", x, 1); },
-       "positions of ReduceMax 'reduced' cannot be told apart"},
+       "positions of ReduceMax 'reduced' cannot be separated"},
       {"Last",
        [](auto& g, ValueId x) {
          return g.Add("Gather", {x, g.Int(-1), g.Int(1)}, {}, "last");
        },
-       "positions of Gather 'last' cannot be told apart"},
+       "positions of Gather 'last' cannot be separated"},
       {"LastByASlice",
        [](auto& g, ValueId x) {
          return g.Add("Slice", {x, g.Ints({-1}), g.Ints({1000}), g.Ints({1}), g.Ints({1})}, {},
                       "last");
        },
-       "positions of Slice 'last' cannot be told apart"},
+       "positions of Slice 'last' cannot be separated"},
       {"SoftMax",
        [](auto& g, ValueId x) {
          return g.Add("SoftMax", {x}, {{"axis", int64_t{1}}}, "weights");
        },
-       "positions of SoftMax 'weights' cannot be told apart"},
+       "positions of SoftMax 'weights' cannot be separated"},
       {"Attention",
        [](auto& g, ValueId x) {
          const ValueId scores = g.Add("MatMul", {x, x}, {{"transpose_b", true}}, "scores");
          return g.Add("MatMul", {g.Add("SoftMax", {scores}, {{"axis", int64_t{2}}}), x});
        },
-       "positions of MatMul 'scores' cannot be told apart"},
+       "positions of MatMul 'scores' cannot be separated"},
       {"Convolution",
        [](auto& g, ValueId x) {
          const ValueId filter =
@@ -280,17 +280,17 @@ std::vector<Tried> AllTried() {
                        {"pads_end", Ints{1}}},
                       "over time");
        },
-       "positions of Convolution 'over time' cannot be told apart"},
+       "positions of Convolution 'over time' cannot be separated"},
       {"RunningSumByOperator",
        [](auto& g, ValueId x) {
          return g.Add("CumSum", {x, g.Int(1)}, {}, "sums");
        },
-       "positions of CumSum 'sums' cannot be told apart"},
+       "positions of CumSum 'sums' cannot be separated"},
       {"Reversed",
        [](auto& g, ValueId x) {
          return g.Add("Reverse", {x, g.Ints({1})}, {{"mode", std::string("index")}}, "reversed");
        },
-       "positions of Reverse 'reversed' cannot be told apart"},
+       "positions of Reverse 'reversed' cannot be separated"},
       {"DividedByTheLength",
        [](auto& g, ValueId x) {
          const ValueId length =
@@ -298,13 +298,13 @@ std::vector<Tried> AllTried() {
          const ValueId factor = g.Add("Convert", {length}, {{"destination_type", "f32"}});
          return g.Add("Divide", {x, factor}, {}, "share");
        },
-       "positions of Divide 'share' cannot be told apart"},
+       "positions of Divide 'share' cannot be separated"},
       {"ScaledAsAWhole",
        [](auto& g, ValueId x) {
          const ValueId bytes = g.Add("DynamicQuantizeLinear", {x}, {}, "bytes", 3);
          return g.Add("Convert", {bytes}, {{"destination_type", "f32"}});
        },
-       "positions of DynamicQuantizeLinear 'bytes' cannot be told apart"},
+       "positions of DynamicQuantizeLinear 'bytes' cannot be separated"},
   };
 }
 
@@ -449,7 +449,7 @@ TEST(OwnLengthsProof, LengthsThatAreComparedWithThoseOfOthersAreNone) {
                                                    {{"destination_type", std::string("f32")}})}));
   const LengthProof proof = Prove(graph.Build(), {0, 1, -1, 1});
   EXPECT_FALSE(proof.holds);
-  EXPECT_EQ(proof.reason, "rows of ReduceMax 'longest' cannot be told apart");
+  EXPECT_EQ(proof.reason, "rows of ReduceMax 'longest' cannot be separated");
 }
 
 // A mask of ones stands for all positions, as for each source alone.

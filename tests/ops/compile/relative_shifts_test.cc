@@ -97,7 +97,7 @@ void ExpectSame(const Graph& built, const Graph& folded, const Shape& shape) {
   testing_support::ExpectSameBits(*actual, *expected);
 }
 
-// A chunk of 4 steps beside 3 steps of the past.
+// A chunk of 4 steps with 3 steps of the past.
 TEST(RelativeShiftsTest, OfAChunkOfKnownLengthWithAPast) {
   const Graph built = Traced({.time = 4, .places = 10, .keys = 7});
   const Found found = Fold(built);

@@ -150,7 +150,7 @@ TEST(RowPlan, AResultWithSeveralElementsARowIsNotToldApart) {
   EXPECT_TRUE(Compile(HalvesBody(false))->plan().separable);
   const auto compiled = Compile(HalvesBody(true));
   EXPECT_FALSE(compiled->plan().separable);
-  EXPECT_THAT(compiled->plan().reason, HasSubstr("Result 'halves' cannot be told apart"));
+  EXPECT_THAT(compiled->plan().reason, HasSubstr("Result 'halves' cannot be separated"));
 }
 
 bool SameBits(const Tensor& a, const Tensor& b) {

@@ -42,7 +42,7 @@ TEST(RowProof, NamesTheFirstNodeThatMixesRows) {
   graph.Result("y", graph.Add("Tanh", {y}, {}, "tanh"));
   const RowProof proof = Prove(graph.Build());
   EXPECT_FALSE(proof.separable);
-  EXPECT_EQ(proof.reason, "rows of ReduceMax 'loudest' cannot be told apart");
+  EXPECT_EQ(proof.reason, "rows of ReduceMax 'loudest' cannot be separated");
 }
 
 TEST(RowProof, NamesWhatIsInsideALoop) {
@@ -57,7 +57,7 @@ TEST(RowProof, NamesWhatIsInsideALoop) {
   const auto x = graph.Parameter("x", DType::kF32, {-1, -1});
   graph.Result("y", graph.Loop({x}, std::move(loop), 1));
   EXPECT_EQ(Prove(graph.Build()).reason,
-            "in the body of Loop 'loop': rows of SoftMax 'over rows' cannot be told apart");
+            "in the body of Loop 'loop': rows of SoftMax 'over rows' cannot be separated");
 }
 
 TEST(RowProof, ABatchThatTheFileFixesIsNoProof) {
@@ -120,7 +120,7 @@ TEST(RowProof, ABatchOfOneThatHidesWhatMixesRowsStays) {
   EXPECT_EQ(
       Prove(graph.Build()).reason,
       "input 'x' is declared [1, ?], for 1 row alone, and it can't be opened to more: rows of "
-      "ReduceMax 'loudest' cannot be told apart");
+      "ReduceMax 'loudest' cannot be separated");
 }
 
 TEST(RowProof, ANumberOfRowsThatTheFileDeclaresOnTheWayIsNoProof) {

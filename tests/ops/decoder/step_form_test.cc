@@ -342,7 +342,7 @@ TEST(FormDecoder, AStateThatGrowsIsRefused) {
   EXPECT_TRUE(FormDecoder(StepWithPast(false), ports).ok());
   EXPECT_EQ(FormDecoder(StepWithPast(true), ports).status().message(),
             "decoder.states[0].output: state 'past' grows: Concat 'behind' appends to it in each "
-            "step; a state must keep its shape: append to a window of the last so many steps and "
+            "step; a state must keep its shape: append to a window of a fixed number of steps and "
             "drop the oldest, torch.cat([past, new], 1)[:, 1:]");
 }
 

@@ -263,7 +263,8 @@ onnx::ModelProto ModelWithFunction(const std::string& second_call) {
 TEST(OnnxTest, FunctionsOfTheModelAreInlined) {
   EXPECT_THAT(RunXToY(ModelWithFunction(""), {1, 2}), ElementsAre(9, 15));
   const std::string unknown = "attribute { name: 'other' type: FLOAT f: 3 }";
-  EXPECT_THAT(ErrorOf(ModelWithFunction(unknown)), HasSubstr("'other' is none of the function's"));
+  EXPECT_THAT(ErrorOf(ModelWithFunction(unknown)),
+              HasSubstr("'other' is not one of the function's"));
 }
 
 TEST(OnnxTest, FunctionsThatCallThemselvesEnd) {

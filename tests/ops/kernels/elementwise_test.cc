@@ -189,7 +189,7 @@ TEST(Elementwise, Errors) {
               HasSubstr("'pdpd' is not supported"));
   EXPECT_THAT(
       ErrorOf({"Add", {x, Tensor::Scalar(1.0f)}, {{"auto_broadcast", std::string("none")}}}),
-      HasSubstr("auto_broadcast is none"));
+      HasSubstr("auto_broadcast is 'none'"));
   EXPECT_THAT(ErrorOf({"Add", {x}}), HasSubstr("has 1 inputs, expected 2"));
   EXPECT_THAT(ErrorOf({"Add", {x, Tensor()}}), HasSubstr("input 1 is required"));
   EXPECT_THAT(ErrorOf({"LogicalAnd", {x, x}}), HasSubstr("only boolean"));

@@ -238,7 +238,7 @@ TEST(SequenceDriver, PartsOfADefaultRuleMayBeLonger) {
   EXPECT_THAT(Values((*outputs)[0]), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-// A loop that slices nothing may be told how often to run, by a constant.
+// A loop that slices nothing may have a constant trip count.
 TEST(SequenceDriver, ConstantTripCount) {
   const auto run = [](int64_t trips) {
     GraphBuilder body;

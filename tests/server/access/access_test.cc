@@ -87,7 +87,7 @@ TEST_F(AccessTest, ATokenIsKnownByItsHashAndHasItsRolesOnly) {
     const auto refused = access->Admit({wrong, "", {}}, kDecode, "Decode");
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnauthenticated) << wrong;
     EXPECT_EQ(Reason(refused), status::reason::kBadCredentials) << wrong;
-    EXPECT_EQ(refused.status().message().find("sesame"), std::string::npos) << "tells the token";
+    EXPECT_EQ(refused.status().message().find("sesame"), std::string::npos) << "holds the token";
   }
   // What is open needs nothing, and wrong credentials do no harm there.
   EXPECT_TRUE(access->Admit({}, kOpen, "Check").ok());
@@ -221,7 +221,7 @@ TEST_F(AccessTest, UnlistedNamesBeyondTheLimitShareOneTenant) {
   EXPECT_EQ(shared->name, "");
   EXPECT_EQ(shared->weight, 2);
   EXPECT_EQ(tenant_of(kLimit + 1), shared);
-  // Whoever was there before keeps their own.
+  // Earlier callers keep their tenants.
   EXPECT_EQ(tenant_of(kLimit - 1)->name, absl::StrCat("caller", kLimit - 1));
 }
 
@@ -234,7 +234,7 @@ TEST_F(AccessTest, TheTenantHeaderCountsOnlyWhereItIsTrusted) {
   EXPECT_EQ(acme->rate, 5);
   EXPECT_EQ(acme->burst, 5);
   EXPECT_EQ(acme->max_rows, 7);
-  // A name that is made up makes no tenant of its own.
+  // An unknown name makes no new tenant.
   const auto other = trusting->Admit({"", "acme2", {}}, kDecode, "x")->tenant;
   EXPECT_EQ(other->name, "");
   EXPECT_EQ(other->max_running, 4);

@@ -13,7 +13,7 @@ namespace beamwright::access {
 namespace {
 
 // Every method of every service is in the table, by name or as a part of a service: one that
-// somebody adds fails here until they have said whom it is for.
+// is new fails here until it has a rule.
 TEST(RolesTest, EveryMethodHasARule) {
   const std::set<std::string> for_operators = {"RepositoryModelLoad", "RepositoryModelUnload",
                                                "LogSettings", "TraceSetting"};

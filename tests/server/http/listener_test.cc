@@ -48,7 +48,7 @@ std::unique_ptr<Listener> Start(ListenerOptions options, Handler handler = Echo)
   return *std::move(listener);
 }
 
-// Keeps what a listener tells of requests that it refuses: "/path REASON".
+// Keeps a listener's reports of requests that it refuses: "/path REASON".
 class Refusals {
  public:
   void AddTo(ListenerOptions& options) {
@@ -58,7 +58,7 @@ class Refusals {
                       status::ReasonOf(why) + request.header("x-request-id"));
     };
   }
-  // Waits until there are so many.
+  // Waits until there are `count`.
   std::vector<std::string> Told(size_t count) {
     absl::MutexLock lock(&mutex_);
     const auto are_there = [this, count] { return told_.size() >= count; };
@@ -185,7 +185,7 @@ TEST(ListenerTest, ALongPathIsRefused) {
   EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 414"));
 }
 
-// Whoever reads such a request in another way takes its end for the next request.
+// A proxy that reads such a request in another way takes its end for the next request.
 TEST(ListenerTest, ARequestWhoseEndIsUnclearIsRefusedAndTheConnectionClosed) {
   const auto listener = Start({});
   const std::string body = "\r\n5\r\nhello\r\n0\r\n\r\n";

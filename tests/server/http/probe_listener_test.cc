@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// A client that says exactly what it is told to.
+// A client that sends exactly the given bytes.
 class ProbeClient {
  public:
   explicit ProbeClient(int port, int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
@@ -184,7 +184,7 @@ TEST_F(ProbeListenerTest, TheConnectionThatIsQuietLongestMakesRoom) {
   for (const size_t i : {0, 2, 3}) {
     EXPECT_FALSE(clients[i].IsHungUpOn()) << i;
   }
-  // Hundreds that come and say nothing take nobody's turn.
+  // Hundreds of silent connections delay no request.
   for (int i = 0; i < 300; ++i) {
     clients.emplace_back(listener_->port());
   }

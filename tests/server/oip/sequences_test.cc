@@ -1,4 +1,4 @@
-// Sequences: how their parameters are read, and what becomes of those that nobody ends.
+// Sequences: how their parameters are read, and the end of abandoned ones.
 // tests/stock_clients/triton_sequences.py has those that tritonclient sends.
 #include "server/oip/sequences.h"
 

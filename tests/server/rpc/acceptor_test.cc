@@ -170,7 +170,7 @@ TEST_F(AcceptorTest, TheConnectionThatIsReadFromMostIsReset) {
   ASSERT_EQ(send(greedy.fd(), much.data(), much.size(), 0), static_cast<ssize_t>(much.size()));
   ASSERT_EQ(send(modest.fd(), little.data(), little.size(), 0),
             static_cast<ssize_t>(little.size()));
-  // What waits in the kernel harms nobody.
+  // Connections that wait in the kernel harm no other.
   EXPECT_FALSE(acceptor_->CutOffGreedy(before, 1000, "test"));
   taker_.Read(0, much.size());
   taker_.Read(1, little.size());

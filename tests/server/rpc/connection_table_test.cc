@@ -232,7 +232,7 @@ TEST(ConnectionTableTest, OneClientLeavesRoomForOthers) {
   EXPECT_TRUE(table.Enter(a.fd(), "x"));
   EXPECT_FALSE(table.Enter(b.fd(), "x"));
   EXPECT_TRUE(table.Enter(b.fd(), "y"));
-  // Without a name nobody is counted.
+  // Without a name no connection is counted.
   EXPECT_TRUE(table.Enter(c.fd(), ""));
   EXPECT_TRUE(table.Enter(d.fd(), ""));
   a.Close();

@@ -68,7 +68,7 @@ TEST_F(DecodeStreamTest, AReaderGetsPiecesThatAddUp) {
       tokens.insert(tokens.end(), stable.tokens().begin(), stable.tokens().end());
       EXPECT_THAT(std::string(stable.text()), ::testing::Not(::testing::IsEmpty()));
     }
-    EXPECT_FALSE(message.has_provisional()) << "nobody asked";
+    EXPECT_FALSE(message.has_provisional()) << "not asked for";
   }
   EXPECT_TRUE(end.ok()) << end;
   ASSERT_TRUE(message.model().empty()) << "a message after the end";

@@ -154,7 +154,7 @@ TEST_F(DecodeTest, TheEnginesThreadAnswersIfItHasNothingElseToDo) {
   EXPECT_NE(answered_by(2), "bw-engine");
 }
 
-// The access log and traces tell of Score what they tell of Decode.
+// The access log and traces have the same facts of Score as of Decode.
 TEST_F(DecodeTest, ObserversAreToldWhatScoringTook) {
   struct Record : CallObserver {
     bool WantsTimelines(const CallContext&) const override { return true; }
@@ -270,7 +270,7 @@ TEST_F(DecodeTest, ACallWithoutAnAnswerFails) {
   EXPECT_EQ(all.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(all.message()), StartsWith("all 3 sources failed; sources[0]: source"));
   EXPECT_TRUE(status::DetailOf<v1::SourceErrors>(all).has_value());
-  // One answer is an answer; what failed beside it is counted by its code.
+  // One answer is an answer; the failed source is counted by its code.
   const auto partly = Decode({"", "beam"}, caller);
   ASSERT_TRUE(partly.ok()) << partly.status();
   EXPECT_EQ(partly->results(0).error().code(),

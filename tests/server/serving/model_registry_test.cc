@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Copies of the default model under names of their own.
+// Copies of the default model under other names.
 class ModelRegistryTest : public ::testing::Test {
  protected:
   ModelRegistryTest() {
@@ -121,7 +121,7 @@ TEST_F(ModelRegistryTest, ReloadReplacesAndARequestKeepsWhatItHolds) {
   EXPECT_EQ((*(*registry)->Lookup("first", ""))->version(), "2");
   EXPECT_EQ((*registry)->Lookup("first", "1").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(held->version(), "1");
-  // By its folder's name; and under another name of its own.
+  // By its folder's name; and under another name.
   Add("one/3", "renamed");
   ASSERT_TRUE((*registry)->Reload("one").ok());
   EXPECT_EQ((*(*registry)->Lookup("", ""))->name(), "renamed");
@@ -304,7 +304,7 @@ TEST_F(ModelRegistryTest, PollFollowsTheFolders) {
   fs::rename(repository_ + ".away", repository_);
 }
 
-// Told and logged once a change, and listed until it is mended.
+// Reported and logged once a change, and listed until it is mended.
 TEST_F(ModelRegistryTest, LinksThatLeadBackOrToTheWholeDiskKeepNoModelWaiting) {
   Add("loops/1", "loops");
   Add("disk/1", "disk");
@@ -350,7 +350,7 @@ TEST_F(ModelRegistryTest, FaultsOfAFolderAreTold) {
   Write(policy, "specific { versions: 1 versions: 7 }");
   EXPECT_THAT(poll(), HasSubstr("model one version 7 cannot be served: "));
   EXPECT_THAT(told, ElementsAre("one bad"));
-  // What stands in its place and is not a file, until it is gone.
+  // A folder in its place, until it is gone.
   fs::remove(repository_ + "/" + policy);
   fs::create_directory(repository_ + "/" + policy);
   EXPECT_THAT(poll(), HasSubstr("not a regular file"));

@@ -100,7 +100,7 @@ TEST_F(ListenerTest, WhatWasSaidBeforeAPauseIsToldWhileTheSourceGoesOn) {
       return message;
     };
     client.SendMessage(kBinary, Sound({3, 17}));
-    // What is alive beside the best is told as well.
+    // The other live hypotheses are reported as well.
     const std::string partial = read_until("\"hypotheses\":[{\"text\":\"t3 t17\",");
     EXPECT_THAT(partial, HasSubstr("\"is_final\":false"));
     EXPECT_THAT(partial, HasSubstr("},{\"text\":\""));

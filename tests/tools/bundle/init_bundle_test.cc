@@ -76,14 +76,14 @@ TEST_P(InitBundleTest, IsServed) {
             absl::StrCat(folder.path(), ":\n  can be loaded\n",
                          "  encodes sources of several requests together\n",
                          "  encodes sources of unequal length apart, because positions of "
-                         "ReduceMean '/ReduceMean' cannot be told apart\n",
+                         "ReduceMean '/ReduceMean' cannot be separated\n",
                          "  steps rows of several requests together\n"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, InitBundleTest, ops::testing_tools::AllExports(),
                          ops::testing_tools::NameOfExport);
 
-// Whether sources are framed no file tells: that is said, until somebody does.
+// No file says whether sources are framed: that is a question, until a flag answers it.
 TEST(InitBundle, TokensAroundSourcesAreAskedFor) {
   const auto init = [](const std::function<void(InitOptions&)>& change) {
     const TempBundle folder;
@@ -250,7 +250,7 @@ TEST(InitBundle, AStateThatAnEncoderStartsWithIsZeros) {
   }
 }
 
-// Weights beside an ONNX file keep the name that the file has for them.
+// External weights of an ONNX file keep the name that the file has for them.
 TEST(InitBundle, WeightsBesideAnOnnxFile) {
   const TempBundle folder;
   InitOptions options = ExportedTo(folder, "step-gru");

@@ -349,7 +349,7 @@ TEST(InitFrames, BlankIsToldOrAskedFor) {
   EXPECT_THAT(ids.output, HasSubstr("the last one, as NeMo has it"));
   InitOptions unknown = One("ctc_wav2vec", "vocab.json");
   unknown.target_vocab.clear();
-  ExpectRefusal(Init(unknown), "nothing tells which column of the scores is blank");
+  ExpectRefusal(Init(unknown), "it is unknown which column of the scores is blank");
   unknown.blank = "0";
   EXPECT_EQ(Init(unknown).config.target().size(), 18);
   InitOptions wrong = One("ctc_icefall", "tokens.txt");

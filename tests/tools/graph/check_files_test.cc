@@ -63,7 +63,7 @@ TEST(CheckFiles, AnEncoderThatMixesSourcesIsTold) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(outcome.output,
               HasSubstr("as an encoder: sources are encoded one at a time, because rows of "
-                        "ReduceMax 'loudest' cannot be told apart"));
+                        "ReduceMax 'loudest' cannot be separated"));
 }
 
 // Tools that edit graphs leave shapes behind that no longer hold; ONNX Runtime runs such files,

@@ -71,7 +71,7 @@ TEST(InitTest, DefaultModelIsGuessedWhole) {
         "  begin_token: \"<s>\"", "  end_tokens: \"</s>\"", "  unknown_token: \"<unk>\""}) {
     EXPECT_THAT(config, HasSubstr(absl::StrCat("\n", line, "\n")));
   }
-  // States start with results of their own names: nothing to say.
+  // States start with results of the same names: nothing to say.
   EXPECT_THAT(config, Not(HasSubstr("\n  states")));
   EXPECT_THAT(outcome.output, HasSubstr("guess   token input 'tokens': the only integer input\n"));
   EXPECT_THAT(outcome.output, HasSubstr("serve it: beamwright-server --model-path " + out));
@@ -178,7 +178,7 @@ TEST(InitTest, WhatCouldNotBeServedIsNotWritten) {
   };
   vocab("", "the file is empty");
   vocab(vocabulary + "\n", "line 29: is empty");
-  vocab(vocabulary + "<s>\n", "line 29: '<s>' stands in line ");
+  vocab(vocabulary + "<s>\n", "line 29: '<s>' is in line ");
   vocab(vocabulary + "two words\n", "'two words' contains white space");
   refused({"--name", "a b"}, "--name: 'a b' cannot name a model");
   ExpectRefusal(Init(With(Files(Exported("step-lstm", "")), {"--out", out + "/a b/"})), out,
@@ -217,7 +217,7 @@ TEST_P(ExportTest, ASearchStepsItsRowsTogether) {
   EXPECT_THAT(outcome.output, HasSubstr("no search steps it: "));
 }
 
-// Exports whose rows have to be told from heads, or from the steps of a layer inside a loop.
+// Exports whose rows have to be separated from heads, or from the steps of a layer inside a loop.
 TEST(ConformanceExportTest, ASearchStepsItsRowsTogether) {
   for (const char* name : {"step_heads,dynamo", "loop_of_cells,torchscript", "step_lstm,dynamo"}) {
     const Outcome outcome =

@@ -127,7 +127,7 @@ def run_init(
         raise ExportError(f"no bundle was made of these graphs: {(done.stderr or done.stdout).strip()}")
     kept: dict[str, list[str]] = {"guess": [], "note": [], "unknown": []}
     for kind, text in lines:
-        if not text.endswith(": as told"):
+        if not text.endswith(": as given"):
             kept.get(kind, []).append(text)
     return kept["guess"], [*kept["note"], *kept["unknown"]]
 

@@ -83,7 +83,7 @@ class DecodeOptions(TypedDict, total=False):
     0.01 to 100; default 1.
     """
     no_repeat_ngram: int | None
-    """No sequence of so many tokens occurs twice; 0 allows all. 0 to 64 tokens; default 0."""
+    """No n-gram of this length occurs twice; 0 allows all. 0 to 64 tokens; default 0."""
     suppress_tokens: TargetLike | None
     """Tokens that are never chosen."""
     suppress_at_begin: TargetLike | None
@@ -107,7 +107,7 @@ class DecodeOptions(TypedDict, total=False):
     probability; default 0.5.
     """
     num_alternatives: int | None
-    """Returns so many hypotheses with different first tokens (behind the target prefix); 0 is off. 0
+    """Number of hypotheses with different first tokens (behind the target prefix); 0 is off. 0
     to 256 hypotheses; default 0.
     """
     alternative_min_prob: float | None
@@ -149,7 +149,7 @@ class DecodeOptions(TypedDict, total=False):
     seed: int | None
     """What chance starts from: equal requests with equal seeds give equal answers. Default 0."""
     top_tokens: int | None
-    """So many of the most probable tokens are returned for each position, with log-probabilities. 0
+    """Number of most probable tokens returned for each position, with log-probabilities. 0
     to 64 tokens; default 0.
     """
     lattice: bool | None
@@ -159,7 +159,7 @@ class DecodeOptions(TypedDict, total=False):
     weights). Default none.
     """
     trace: int | None
-    """Each step is returned with the candidates that it chose and so many of the best others, with
+    """Each step is returned with the candidates that it chose and this number of the best others, with
     reasons; 0 is off. 0 to 1024 candidates; default 0.
     """
     distinct: DistinctName | None
@@ -222,7 +222,7 @@ DECODE_OPTIONS = {
     "coverage_penalty": Rule(kind="float", type="float", text='Weight of the coverage penalty wu: source positions that got little attention lower the score. 0 to 100; default 0.', minimum=0, maximum=100),
     "deadline_result": Rule(kind="enum", type="DeadlineResultName", text='What a search that reaches its deadline answers: error or best-so-far. Default error.', choices={'error': 1, 'best-so-far': 2}),
     "repetition_penalty": Rule(kind="float", type="float", text='Divides the logit of each token that the hypothesis has already; multiplies it if negative. 0.01 to 100; default 1.', minimum=0.01, maximum=100),
-    "no_repeat_ngram": Rule(kind="int", type="int", text='No sequence of so many tokens occurs twice; 0 allows all. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
+    "no_repeat_ngram": Rule(kind="int", type="int", text='No n-gram of this length occurs twice; 0 allows all. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
     "suppress_tokens": Rule(kind="tokens", type="TargetLike", text='Tokens that are never chosen.'),
     "suppress_at_begin": Rule(kind="tokens", type="TargetLike", text='Tokens that are not chosen as the first one.'),
     "suppress_sequences": Rule(kind="token_lists", type="Sequence[TargetLike]", text='A sequence that never occurs. At most 1024 of them.'),
@@ -232,7 +232,7 @@ DECODE_OPTIONS = {
     "score_prefix": Rule(kind="bool", type="bool", text='Whether the target prefix counts in log_prob, score and length. Default false.'),
     "soft_prefix": Rule(kind="tokens", type="TargetLike", text='Preferred beginning: what a hypothesis goes on with as long as it has followed it.'),
     "soft_prefix_weight": Rule(kind="float", type="float", text="Share of the probability that moves to the soft prefix's next token. 0 to 0.999 of the probability; default 0.5.", minimum=0, maximum=0.999),
-    "num_alternatives": Rule(kind="int", type="int", text='Returns so many hypotheses with different first tokens (behind the target prefix); 0 is off. 0 to 256 hypotheses; default 0.', minimum=0, maximum=256),
+    "num_alternatives": Rule(kind="int", type="int", text='Number of hypotheses with different first tokens (behind the target prefix); 0 is off. 0 to 256 hypotheses; default 0.', minimum=0, maximum=256),
     "alternative_min_prob": Rule(kind="float", type="float", text='Alternatives whose first token is less probable are left out. 0 to 1; default 0.', minimum=0, maximum=1),
     "allowed_sequences": Rule(kind="token_lists", type="Sequence[TargetLike]", text='Answers are among these. At most 10000 of them.'),
     "allowed_list": Rule(kind="str", type="str", text='Answers are lines of this list, by its name in the model (token_lists). At most 1024 bytes.'),
@@ -247,7 +247,7 @@ DECODE_OPTIONS = {
     "top_p": Rule(kind="float", type="float", text='Of these, among the most probable ones that together have this share of their probability. 1e-06 to 1 of the probability; default 1.', minimum=1e-06, maximum=1),
     "min_p": Rule(kind="float", type="float", text="Of these, among those with at least this multiple of the best one's probability. 0 to 1; default 0.", minimum=0, maximum=1),
     "seed": Rule(kind="int", type="int", text='What chance starts from: equal requests with equal seeds give equal answers. Default 0.'),
-    "top_tokens": Rule(kind="int", type="int", text='So many of the most probable tokens are returned for each position, with log-probabilities. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
+    "top_tokens": Rule(kind="int", type="int", text='Number of most probable tokens returned for each position, with log-probabilities. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
     "lattice": Rule(kind="bool", type="bool", text='Whether every hypothesis of every step is returned, with its parent. Default false.'),
     "attention": Rule(kind="enum", type="AttentionName", text='What is returned of the attention over the source: none, hard (an alignment) or soft (also all weights). Default none.', choices={'none': 1, 'hard': 2, 'soft': 3}),
     "trace": Rule(kind="int", type="int", text='Each step is returned with the candidates that it chose and so many of the best others, with reasons; 0 is off. 0 to 1024 candidates; default 0.', minimum=0, maximum=1024),
@@ -280,7 +280,7 @@ class ScoreOptions(TypedDict, total=False):
     coverage_penalty: float | None
     """Weight of the coverage penalty wu. 0 to 100; default 0."""
     top_tokens: int | None
-    """So many of the most probable tokens are returned for each position, with log-probabilities. 0
+    """Number of most probable tokens returned for each position, with log-probabilities. 0
     to 64 tokens; default 0.
     """
     attention: AttentionName | None
@@ -290,7 +290,7 @@ class ScoreOptions(TypedDict, total=False):
     fusion: Mapping[str, float] | None
     """Adds weight times the log-probability of a scorer of the model. At most 8 of them."""
     max_symbols_per_frame: int | None
-    """Alignments have at most so many tokens in a frame. Unset: any number. 1 to 100 tokens."""
+    """Most tokens of an alignment in a frame. Unset: any number. 1 to 100 tokens."""
 
 
 SCORE_OPTIONS = {
@@ -299,8 +299,8 @@ SCORE_OPTIONS = {
     "length_penalty_alpha": Rule(kind="float", type="float", text='Exponent of the length penalty. -10 to 10; default 1.', minimum=-10, maximum=10),
     "word_reward": Rule(kind="float", type="float", text='Added to the sum for each token, before the length penalty. -100 to 100 nats per token; default 0.', minimum=-100, maximum=100),
     "coverage_penalty": Rule(kind="float", type="float", text='Weight of the coverage penalty wu. 0 to 100; default 0.', minimum=0, maximum=100),
-    "top_tokens": Rule(kind="int", type="int", text='So many of the most probable tokens are returned for each position, with log-probabilities. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
+    "top_tokens": Rule(kind="int", type="int", text='Number of most probable tokens returned for each position, with log-probabilities. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
     "attention": Rule(kind="enum", type="AttentionName", text='What is returned of the attention over the source: none, hard (an alignment) or soft (also all weights). Default none.', choices={'none': 1, 'hard': 2, 'soft': 3}),
     "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. At most 8 of them.'),
-    "max_symbols_per_frame": Rule(kind="int", type="int", text='Alignments have at most so many tokens in a frame. Unset: any number. 1 to 100 tokens.', minimum=1, maximum=100),
+    "max_symbols_per_frame": Rule(kind="int", type="int", text='Most tokens of an alignment in a frame. Unset: any number. 1 to 100 tokens.', minimum=1, maximum=100),
 }

@@ -194,11 +194,11 @@ class _Gathered:
         self._summary: Any = None
 
     def take(self, message: Any) -> RecognizeUpdate:
-        told = update(message)
-        self._segments.extend(told.segments)
-        if told.is_last:
+        news = update(message)
+        self._segments.extend(news.segments)
+        if news.is_last:
             self._summary = message.summary
-        return told
+        return news
 
     def result(self) -> Recognition:
         if self._summary is None:

@@ -62,7 +62,7 @@ def decode(
     """A Dataset with what the sources of another one are decoded to; Ray runs it when it is read.
 
     Each row keeps its columns and gets `decoded`, the best hypothesis' text, `score`, its score, `error`,
-    why there is none (else empty), and where n_best is above 1 `hypotheses`, all texts, best first. The order
+    why it failed (else empty), and where n_best is above 1 `hypotheses`, all texts, best first. The order
     of the rows is Ray's.
 
     Args:
@@ -130,7 +130,7 @@ def _engine(path: str | os.PathLike[str], given: dict[str, Any], arguments: dict
     """What a worker calls to have an engine."""
     for name, value in given.items():
         if value is not None:
-            raise invalid(name, "is for servers; with path there is none")
+            raise invalid(name, "is for servers; with path no server is used")
     try:
         folder = pathlib.Path(path)
         inspect.signature(Model).bind(folder, **arguments)
