@@ -87,9 +87,9 @@ void Fuse(std::vector<std::unique_ptr<fusion::RowScorer>>& scorers, const Search
   rules.added = fused.added();
 }
 
-// `told`: as a stream does, asks after each step what is stable.
+// `as_stream`: asks after each step what is stable.
 void Steps(benchmark::State& state, const SearchOptions& options, const MakeScorers& make,
-           bool told = false) {
+           bool as_stream = false) {
   const std::vector<float> attention(50, 0.02f);
   StableTokens stable;
   std::vector<FusedRow> fused(static_cast<size_t>(options.beam_size));
@@ -143,7 +143,7 @@ void Steps(benchmark::State& state, const SearchOptions& options, const MakeScor
       }
     }
     benchmark::DoNotOptimize(search->Advance(rows));
-    if (told) {
+    if (as_stream) {
       benchmark::DoNotOptimize(stable.Update(*search));
     }
     for (auto& scorer : scorers) {

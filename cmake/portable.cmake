@@ -3,7 +3,7 @@
 # distribution.
 set(BEAMWRIGHT_PORTABLE_LIBRARIES ${BEAMWRIGHT_PORTABLE}/lib)
 
-# beamwright_archive(OUT LIBRARY): the archive in place of a shared library; the library itself where there is none or
+# beamwright_archive(OUT LIBRARY): the archive in place of a shared library; the library itself where no archive exists or
 # where it is the C library's.
 function(beamwright_archive out library)
   set(${out} ${library} PARENT_SCOPE)

@@ -109,9 +109,9 @@ def servers(served: Served, cost: CallCost, overload: list[Overload]) -> Lines:
 
 
 def _call_cost(cost: CallCost) -> Lines:
-    beside = cost.beside_decoding
+    outside = cost.outside_engine
     refused = cost.refusal / cost.echo_at_offered
-    called = beside / cost.echo_at_rate
+    called = outside / cost.echo_at_rate
     return ["### What a call costs without decoding", "",
             "CPU time of the server process for a call of one word, one compute thread. Echo: a callback service that answers",
             "at once with as many hypotheses (bench/rpc_echo.cc), with 32 calls in flight, whose messages share wake-ups, and",
@@ -123,8 +123,8 @@ def _call_cost(cost: CallCost) -> Lines:
             f"| echo, called as often as ours is when it refuses | {cost.echo_at_offered:.1f} | |",
             f"| Beamwright's server | {cost.server:.1f} | |",
             f"| decoding alone | {cost.engine:.1f} ({100 * cost.engine / cost.server:.0f} %) | |",
-            f"| RPC, tokenising, validation, reply | {beside:.1f} ({100 * beside / cost.server:.0f} %) | at most 2x the echo "
-            f"called as often: {yes(called <= 2)} ({called:.2f}; of the one with 32 in flight {beside / cost.echo:.2f}) |",
+            f"| RPC, tokenising, validation, reply | {outside:.1f} ({100 * outside / cost.server:.0f} %) | at most 2x the echo "
+            f"called as often: {yes(called <= 2)} ({called:.2f}; of the one with 32 in flight {outside / cost.echo:.2f}) |",
             f"| a refusal | {cost.refusal:.1f} | at most 1.5x the echo called as often: {yes(refused <= 1.5)} ({refused:.2f}) |",
             "", f"Idle, all models loaded: {cost.idle:.2f} % of a core (at most 0.5 %: {yes(cost.idle <= 0.5)}).", ""]
 

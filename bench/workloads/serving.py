@@ -46,7 +46,7 @@ class CallCost:
     echo_at_offered: float = 0  # the echo, called as often
 
     @property
-    def beside_decoding(self) -> float:
+    def outside_engine(self) -> float:
         return self.server - self.engine
 
 
@@ -167,8 +167,8 @@ def call_cost(model: Model, folder: Path, seconds: float) -> CallCost:
     with serving.beamwright(model.bundle, 1, "--max-queue", 1, "--max-rows", model.beam) as server:
         cost.calls_offered = 3 * cost.rate
         threads, report = used(server, "--rate", cost.calls_offered, *search_flags(model))
-        beside = sum(threads.values()) - threads[ENGINE]
-        cost.refusal = ((beside - report["answered_calls"] * cost.beside_decoding)
+        outside = sum(threads.values()) - threads[ENGINE]
+        cost.refusal = ((outside - report["answered_calls"] * cost.outside_engine)
                         / sum(report["failed_calls"].values()))
     with serving.echo(model.steps, model.beam) as server:
         cost.echo = each_call(server, "--concurrency", 32)

@@ -286,7 +286,7 @@ void CheckStreaming(const v1::EncoderConfig& encoder, const std::string& path, F
 
 void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
   if (encoder.graph().empty()) {
-    faults.Add(absl::StrCat(path, ".graph"), "is empty; leave out `encoder` where none is used");
+    faults.Add(absl::StrCat(path, ".graph"), "is not set; leave out `encoder` if unused");
   }
   if (encoder.length_axis() < 0) {
     faults.Add(

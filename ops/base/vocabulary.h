@@ -18,7 +18,7 @@ class Vocabulary {
  public:
   // What lines may hold.
   enum class Lines {
-    kDistinct,  // each token has a text of its own, so that every token can be spelled
+    kDistinct,  // texts are distinct: every token can be spelled
     kColumns,   // a name for each column of a model's scores: two columns may share a text, and the
                 // text of a column may be empty
   };

@@ -27,7 +27,7 @@ using e2e::Sum;
 
 constexpr double kMiB = 1 << 20;
 
-// Calls one after the other, and the process' memory, from a thread of its own.
+// Calls one after the other, and the process' memory, from a separate thread.
 class GoodClient {
  public:
   explicit GoodClient(ServerProcess& server)
@@ -80,7 +80,7 @@ class GoodClient {
 
 class AttackTest : public ::testing::Test {
  protected:
-  // Two connections that attack, beside a client that must hardly notice.
+  // Two connections that attack, and a client that must hardly notice.
   // The bars of the long form: the share of calls that others still make, and MiB that the server
   // may grow by.
   void Withstands(const Http2Attack& attack, double share = 0.25, double most = 300) {
@@ -174,7 +174,7 @@ class ClientsTest : public ::testing::Test {
         << server_.log();
   }
 
-  // Makes calls at once over one connection and waits for them; `started` is told of each.
+  // Makes calls at once over one connection and waits for them; `started` is called for each.
   void Ask(int count, const v1::DecodeRequest& request, Tally& tally,
            const std::function<void(int, grpc::ClientContext&)>& started = nullptr) {
     const auto stub = v1::DecodeService::NewStub(Connect(server_.address()));

@@ -116,7 +116,7 @@ TEST(CancelTest, AStormOfCancelsLeavesNothingBehind) {
   EXPECT_EQ(Sum(samples, "beamwright_cancel_release_steps_bucket", "le=\"1\""),
             Sum(samples, "beamwright_cancel_release_steps_count"));
   std::cout << cancelled.of(grpc::StatusCode::CANCELLED) << " cancels in " << seconds << " s, "
-            << patient.all() << " calls beside them answered\n";
+            << patient.all() << " other calls answered\n";
 }
 
 // A client process that streams and never reads an answer; to be killed.

@@ -61,7 +61,7 @@ Http2Attack Streams(std::string name, std::function<std::string(uint32_t stream)
           }};
 }
 
-// So many streams, each made by `make`; then nothing.
+// `count` streams, each made by `make`; then nothing.
 Http2Attack Once(std::string name, uint32_t count,
                  const std::function<std::string(uint32_t stream)>& make) {
   std::string opening;

@@ -45,7 +45,7 @@ Http2Attack UnfinishedBodies();
 // The same without end, which gRPC allows for as long as its settings are not acknowledged.
 Http2Attack TooManyStreams();
 
-// Attacks while it lives, on so many connections at a time; one that is closed is opened again.
+// Attacks while it lives, on several connections at a time; one that is closed is opened again.
 class Attackers {
  public:
   // From `address`, unless the attack takes new ones.

@@ -73,7 +73,7 @@ TEST(SigtermTest, EveryCallIsAnsweredOrMayBeRepeated) {
     return;
   }
   std::cout << rounds << " times SIGTERM under " << kClients << " clients: " << answered
-            << " calls answered, " << unavailable << " told to try elsewhere, none lost or wrong\n";
+            << " calls answered, " << unavailable << " sent elsewhere, none lost or wrong\n";
 }
 
 // It takes no calls for the time that balancers would get. How soon it is gone is measured in the

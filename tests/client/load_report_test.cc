@@ -243,7 +243,7 @@ TEST(LoadMixTest, CallsAreGivenUpAndBelongToTenants) {
       while (!context.IsCancelled()) {
         absl::SleepFor(absl::Milliseconds(1));
       }
-      return grpc::Status(grpc::StatusCode::CANCELLED, "nobody waits");
+      return grpc::Status(grpc::StatusCode::CANCELLED, "no call waits");
     }
     const auto& metadata = context.client_metadata();
     const auto tenant = metadata.find("beamwright-tenant");

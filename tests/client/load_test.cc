@@ -198,7 +198,7 @@ TEST(LoadTest, AnOpenLoopWaitsForNobodyAndCountsTheWait) {
   EXPECT_GE(report->latency.max, absl::Milliseconds(295));
   EXPECT_GE(report->latency.p50, absl::Milliseconds(140));
   EXPECT_GE(report->elapsed, absl::Milliseconds(300));
-  EXPECT_GT(report->lag.max, absl::ZeroDuration()) << "nobody sends at the very moment";
+  EXPECT_GT(report->lag.max, absl::ZeroDuration()) << "no client sends at the very moment";
 }
 
 // A rate at which one thread sends calls and takes their answers.

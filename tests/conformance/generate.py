@@ -67,7 +67,7 @@ def write_suite(suite, out, texts):
             try:
                 line, error = future.result()
             except concurrent.futures.process.BrokenProcessPool:
-                error = f"{name}, or one that ran beside it, ended its process"
+                error = f"{name}, or one that ran with it, ended its process"
             if error:
                 errors.append(error)
             else:

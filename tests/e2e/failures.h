@@ -23,7 +23,7 @@ struct Failure {
   bool of_some = false;
 };
 
-// That `told` is the error that the call must have.
+// Checks that `told` is the error that the call must have.
 void ExpectFailure(const EveryCall& call, const Told& told, const Failure& failure);
 // Puts the question by every call that can.
 void ExpectFromEveryCall(ServerProcess& server, const Failure& failure);

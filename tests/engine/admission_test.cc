@@ -244,7 +244,7 @@ TEST_F(AdmissionTest, StreamsAsWorkIsAreAsManyAsHaveRows) {
 }
 
 // A stream whose requests have ended says so when it asks again; if the others have looked before
-// and there is too little work for it, no other stream tells it to them.
+// and there is too little work for it, no other stream says it to them.
 TEST_F(AdmissionTest, AStreamThatHasNoMoreWorkGivesItsRoomToTheOthers) {
   StartAsWorkIs(int64_t{1} << 30, /*threads=*/2, /*max_rows=*/32);
   for (int i = 0; i < 32; ++i) {

@@ -83,8 +83,8 @@ def check():
 
     # A refusal: its code and message are headers or trailers.
     _, headers, body = ask("POST", UNARY, frame(b""), content_type="application/grpc-web+proto")
-    told = headers | frames(body)[1]
-    assert told["grpc-status"] == "3" and "sources" in told["grpc-message"], (headers, body)
+    trailers = headers | frames(body)[1]
+    assert trailers["grpc-status"] == "3" and "sources" in trailers["grpc-message"], (headers, body)
 
     # What a browser asks before it calls from a page elsewhere.
     asked = {"access_control_request_method": "POST", "access_control_request_headers": "content-type,x-grpc-web"}

@@ -1,5 +1,5 @@
-"""Transducers beside torchaudio 2.8 (`--torch`): sums over all alignments beside rnnt_loss, and texts
-beside RNNTBeamSearch. Part of parity.py; the model is the one that hears tones."""
+"""Transducers against torchaudio 2.8 (`--torch`): sums over all alignments against rnnt_loss, and texts
+against RNNTBeamSearch. Part of parity.py; the model is the one that hears tones."""
 
 import warnings
 from pathlib import Path

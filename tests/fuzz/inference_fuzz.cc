@@ -123,7 +123,7 @@ class Client {
       return absl::UnimplementedError("read is all that it is here");
     }
     absl::Notification done;
-    Answer told = absl::UnknownError("nothing was told");
+    Answer told = absl::UnknownError("no answer");
     service_.Infer(request, serving::Caller{serving::Method::kModelInfer}, [&](Answer answer) {
       told = std::move(answer);
       done.Notify();

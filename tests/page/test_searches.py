@@ -89,7 +89,7 @@ def test_such_a_model_is_decoded(page, frames, tmp_path, model):
     line = page.locator('[data-snippet="Command line"] code').inner_text()
     flags = shlex.split(line.replace("127.0.0.1:8001", frames.grpc))[2:]
     (tmp_path / "x.f32").write_bytes(base64.b64decode(features["data"]))
-    told = subprocess.run([pathlib.Path(SERVER).parent / "beamwright", "decode", *flags, "--json"], cwd=tmp_path, check=True,
+    shown = subprocess.run([pathlib.Path(SERVER).parent / "beamwright", "decode", *flags, "--json"], cwd=tmp_path, check=True,
                           capture_output=True, text=True)
-    assert best_text(json.loads(told.stdout)["result"]) == best_text(answer["results"][0])
+    assert best_text(json.loads(shown.stdout)["result"]) == best_text(answer["results"][0])
     assert '.fromfile("x.f32", "<f4").reshape(9, 80)' in page.locator('[data-snippet="Python"] code').inner_text()

@@ -8,7 +8,7 @@ from beamwright import ArgumentTypeError, DecoderInputs, Features, InvalidArgume
 
 
 @pytest.fixture(scope="module")
-def nobody():
+def offline():
     """A client whose calls never get as far as to the network."""
     with beamwright.Client("127.0.0.1:1") as client:
         yield client
@@ -36,19 +36,19 @@ def nobody():
         (Features("cat"), "elements of type <U3"),
     ],
 )
-def test_sources_of_a_wrong_type(nobody, source, message):
+def test_sources_of_a_wrong_type(offline, source, message):
     with pytest.raises(ArgumentTypeError, match=message):
-        nobody.decode(source)
+        offline.decode(source)
     with pytest.raises(TypeError):
-        nobody.stream(source)
+        offline.stream(source)
 
 
 @pytest.mark.parametrize(
     ("source", "message"), [("a\ud800", "lone surrogates"), ([2**31], "32 bits"), ([-(2**40)], "32 bits")]
 )
-def test_sources_of_a_wrong_value(nobody, source, message):
+def test_sources_of_a_wrong_value(offline, source, message):
     with pytest.raises(InvalidArgumentError, match=message):
-        nobody.decode(source)
+        offline.decode(source)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_sources_of_a_wrong_value(nobody, source, message):
         ({"version": 1.5}, "version is float"),
     ],
 )
-def test_options_of_a_wrong_type(nobody, options, message):
+def test_options_of_a_wrong_type(offline, options, message):
     with pytest.raises(ArgumentTypeError, match=message):
-        nobody.decode("cat", **options)
+        offline.decode("cat", **options)
 
 
 @pytest.mark.parametrize(
@@ -92,21 +92,21 @@ def test_options_of_a_wrong_type(nobody, options, message):
         ({"length_penalty": "power"}, "'power' is not known; known are none, pow, gnmt"),
     ],
 )
-def test_options_of_a_wrong_value(nobody, options, message):
+def test_options_of_a_wrong_value(offline, options, message):
     with pytest.raises(InvalidArgumentError, match=message) as caught:
-        nobody.decode("cat", **options)
+        offline.decode("cat", **options)
     assert caught.value.fields == (f"options.{next(iter(options))}",)
 
 
-def test_targets(nobody):
+def test_targets(offline):
     with pytest.raises(ArgumentTypeError, match="no target"):
-        nobody.score("read")
+        offline.score("read")
     with pytest.raises(ArgumentTypeError, match="target 1 is int"):
-        nobody.score("read", "R", 3)
+        offline.score("read", "R", 3)
     with pytest.raises(ArgumentTypeError, match="target is None"):
-        nobody.align("read", None)
+        offline.align("read", None)
     with pytest.raises(ArgumentTypeError, match=r"score\(\) has no option 'beam_size'"):
-        nobody.score("read", "R", beam_size=3)
+        offline.score("read", "R", beam_size=3)
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_processes_that_are_spawned_load_their_own(model):
 
 # Libraries that contain OpenMP, protobuf or Abseil. Those that are not installed are left out here; `./dev frameworks`
 # has them all.
-BESIDE = ["numpy", "grpc", "google.protobuf.message", "onnxruntime", "torch", "tensorflow"]
+IMPORTS = ["numpy", "grpc", "google.protobuf.message", "onnxruntime", "torch", "tensorflow"]
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
@@ -220,7 +220,7 @@ assert others()[0, 0] == 300
 assert "OMP_WAIT_POLICY" not in os.environ or os.environ["OMP_WAIT_POLICY"] == "passive"
 print(answer.text)
 """
-    assert run_python(code, MODEL, order, *BESIDE) == "R IY0 K ER1 AH0 N T\n"
+    assert run_python(code, MODEL, order, *IMPORTS) == "R IY0 K ER1 AH0 N T\n"
 
 
 @pytest.mark.of_the_build

@@ -28,10 +28,10 @@ def check_load_reports(address, request):
                          ("beamwright.v1.DecodeService/Score",
                           {"model": "g2p-en", "sources": [{"source": {"text": "cat"},
                                                            "targets": [{"text": "K AE1 T"}]}]})):
-        told = trailer_of(address, method, body)
-        report = told.partition(LOAD_REPORT)[2].split()
+        trailer = trailer_of(address, method, body)
+        report = trailer.partition(LOAD_REPORT)[2].split()
         # The message has the name of a metric as plain text.
-        served.check(report and b"queue" in base64.b64decode(report[0] + "=="), f"{method}: {told}")
+        served.check(report and b"queue" in base64.b64decode(report[0] + "=="), f"{method}: {trailer}")
     with served.server("--load-reports", "false") as (silent, _, _):
         served.check(LOAD_REPORT not in trailer_of(silent, "beamwright.v1.DecodeService/Decode", request),
                      "a load report that was not wanted")

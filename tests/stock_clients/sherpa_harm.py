@@ -52,7 +52,7 @@ class Harm:
     async def good(self):
         """A stream like any other, whose answer is known."""
         answers = await send_file(self.uri, self.samples)
-        check(texts_of(answers) == self.right, f"beside the others: {texts_of(answers)} instead of {self.right}")
+        check(texts_of(answers) == self.right, f"with the others: {texts_of(answers)} instead of {self.right}")
         self.ends["OK"] += 1
 
     async def killed(self, draw):
@@ -134,19 +134,19 @@ class Harm:
             async with gate:
                 await kinds[number % len(kinds)](draw)
 
-        async def beside():
+        async def others():
             nonlocal good
             while not done.is_set():
                 await self.good()
                 good += 1
 
-        watching = asyncio.create_task(beside())
+        watching = asyncio.create_task(others())
         harm = asyncio.gather(self.noise(draw), self.connects(), *(one(number) for number in range(CLIENTS)))
         await asyncio.wait([harm, watching], return_when=asyncio.FIRST_COMPLETED)
         done.set()
         await watching
         await harm
-        print(f"{CLIENTS} clients that do harm, {good} beside them that do not")
+        print(f"{CLIENTS} clients that do harm, {good} others that do not")
 
     def counted(self):
         found = metrics(self.process, "beamwright_requests_total")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Segments over the WebSocket listener, of an encoder that reads chunk by chunk: where speakers pause a segment ends, is told
+"""Segments over the WebSocket listener, of an encoder that reads chunk by chunk: where speakers pause a segment ends, is reported
 while they go on, with the times at which its words were said, and the next one begins. With sherpa-onnx's own client, and with
 what its Python examples send.
 
@@ -95,13 +95,13 @@ async def told_while_they_speak(uri, speech):
             what = f"source {source} of a connection"
             check_segments(what, answers, speech, 1.2)
             check_growth(what, answers)
-    print(f"told while they speak: {[answer['text'] for answer in finals(answers)]}")
+    print(f"while they speak: {[answer['text'] for answer in finals(answers)]}")
 
 
 async def pieces(uri, speech):
     """The cut of the messages changes nothing."""
     async with connect(uri) as socket:
-        told = []
+        reported = []
         for size in (RATE // 100, RATE * 7 // 10, len(speech.samples)):
             for begin in range(0, len(speech.samples), size):
                 await socket.send(as_floats(speech.samples[begin:begin + size]))
@@ -109,8 +109,8 @@ async def pieces(uri, speech):
             answers = []
             while (message := await socket.recv()) != "Done!":
                 answers.append(json.loads(message))
-            told.append([dict(answer, is_eof=True) for answer in finals(answers)])
-        check(told[0] == told[1] == told[2], f"{told}")
+            reported.append([dict(answer, is_eof=True) for answer in finals(answers)])
+        check(reported[0] == reported[1] == reported[2], f"{reported}")
     print("the pieces change nothing")
 
 

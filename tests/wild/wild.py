@@ -75,9 +75,9 @@ def member(archive, name):
 
 def input_shape(model, port):
     """Open extents: of the first axis 1, else what models.json says for the axis' name or the input, else 16."""
-    told = model.get("shapes", {}).get(port.name)
-    if told is not None:
-        return told
+    given = model.get("shapes", {}).get(port.name)
+    if given is not None:
+        return given
     return [
         extent if isinstance(extent, int) and extent > 0 else model.get("extents", {}).get(extent, 1 if axis == 0 else 16)
         for axis, extent in enumerate(port.shape)
@@ -91,9 +91,9 @@ def make_inputs(model, session):
         dtype = {"tensor(float)": "f4", "tensor(double)": "f8", "tensor(int64)": "i8", "tensor(int32)": "i4",
                  "tensor(bool)": "?", "tensor(float16)": "f2", "tensor(uint8)": "u1"}[port.type]  # fmt: skip
         shape = input_shape(model, port)
-        told = model.get("values", {}).get(port.name)
-        if told is not None:
-            value = np.full(shape, told)
+        given = model.get("values", {}).get(port.name)
+        if given is not None:
+            value = np.full(shape, given)
         elif dtype in ("i8", "i4", "u1"):
             value = rng.integers(0, model.get("below", 10), shape)
         elif dtype == "?":

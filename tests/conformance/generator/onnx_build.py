@@ -79,7 +79,7 @@ class OnnxBuild(Build):
         imports = [helper.make_opsetid("", self.opset)]
         domains = {node.domain for node in self.nodes} - {""}
         version = _MAX_IR_VERSION
-        if self.opset <= onnx.defs.onnx_opset_version():  # beyond, onnx 1.20 cannot tell
+        if self.opset <= onnx.defs.onnx_opset_version():  # beyond, onnx 1.20 does not know
             version = min(helper.find_min_ir_version_for(imports), version)
         imports += [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
         model = helper.make_model(graph, opset_imports=imports, ir_version=version)

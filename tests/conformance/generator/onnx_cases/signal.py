@@ -16,7 +16,7 @@ def dft(b, kind, length):
     """Signals that are whole, cut off or filled up with zeros."""
     parts, attributes = kind
     x = b.input((2, 9, 3, parts), (4, 9, 3, parts))
-    told = "" if length is None else b.integers(length)
+    given = "" if length is None else b.integers(length)
     if b.opset < 20:
-        return b.node("DFT", x, told, axis=1, **attributes)
-    return b.node("DFT", x, told, b.integers(1), **attributes)
+        return b.node("DFT", x, given, axis=1, **attributes)
+    return b.node("DFT", x, given, b.integers(1), **attributes)
