@@ -348,7 +348,7 @@ int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::o
     for (const std::string& argument : app.remaining()) {
       errors << "; not understood: '" << Printable(argument) << "'";
     }
-    errors << Suggestion(app, arguments) << " (--help tells more)\n";
+    errors << Suggestion(app, arguments) << " (--help says more)\n";
     return kUsage;
   }
   const absl::Status status = RunCommand(app, flags, output);

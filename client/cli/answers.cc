@@ -26,7 +26,7 @@ using google::protobuf::Message;
 
 struct Row {
   std::string rank, score, log_prob, text;
-  std::string alignment;  // on a line of its own, unless it is empty
+  std::string alignment;  // on a new line, unless it is empty
 };
 
 // Details of errors are of types that nothing else here speaks of, and the linker would leave them

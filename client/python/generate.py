@@ -37,7 +37,7 @@ PROTOS = [
 ]
 
 Field = descriptor_pb2.FieldDescriptorProto
-# What the keyword arguments of a client's methods are beside the options.
+# Keyword arguments of a client's methods other than the options.
 RESERVED = {"self", "prompt", "source", "sources", "targets", "target", "model", "version", "timeout", "soft",
             "provisional", "batch_size", "max_in_flight", "on_error", "progress"}  # fmt: skip
 NUMBERS = {

@@ -12,7 +12,7 @@
 
 namespace beamwright::bundle {
 
-// The id of the token that writes this text; -1: there is none.
+// The id of the token that writes this text; -1: no token does.
 using TokenLookUp = absl::FunctionRef<int32_t(absl::string_view)>;
 
 // The longest token with which `text` begins, at most `longest` bytes, and its size; -1: none.

@@ -248,7 +248,7 @@ class MarkedCodec : public CodecBase {
     return words;
   }
 
-  // The id of the token with this surface; -1: there is none.
+  // The id of the token with this surface; -1: no token has it.
   int32_t Find(absl::string_view surface) const {
     const auto found = ids_.find(surface);
     return found == ids_.end() ? -1 : found->second;
@@ -265,7 +265,7 @@ class MarkedCodec : public CodecBase {
     return End(std::move(encoded));
   }
 
-  // The longest surfaces first; where there is none, a character is unknown.
+  // The longest surfaces first; without a match, a character is unknown.
   absl::StatusOr<EncodedText> WithUnknown(absl::string_view text) const {
     if (text.empty()) {
       return status::InvalidField("text", "holds nothing but white space");

@@ -53,7 +53,7 @@ struct Request {
   // room for them. On the engine's thread; null: there is always room.
   std::function<bool(int64_t)> reserve;
   CallOptions call;
-  // > 0: of hypotheses with one text the answer has the best, and at most so many in all.
+  // > 0: of hypotheses with one text the answer has the best, and at most this number in all.
   int most_texts = 0;
   bool may_be_cut = false;  // the search may answer with what it has
   // When it is to; in the infinite future: never.

@@ -18,7 +18,7 @@ class ColumnPicks {
  public:
   // Lists of more tokens than 1 / kLeastShare of the vocabulary are not worth a pick.
   static constexpr int64_t kLeastShare = 8;
-  // At most so many bytes of columns are held.
+  // The most bytes of columns that are held.
   static constexpr size_t kMostBytes = size_t{32} << 20;
 
   // A new step: drops the columns of lists that the last kIdleSteps steps did not use.

@@ -46,7 +46,7 @@ bool OnlyBans(absl::Span<const LogitEdit> edits) {
                      [](const LogitEdit& edit) { return edit.kind == EditKind::kBan; });
 }
 
-// Whether the rules ask for more than a panel tells; ScanRow also words the errors.
+// Whether the rules need more than a panel holds; ScanRow also words the errors.
 bool NeedsWholeRow(const RowRules& rules, int k, int64_t vocabulary) {
   const bool adds_to_all = static_cast<int64_t>(rules.added.size()) == vocabulary;
   const bool simple = !rules.has_allowed && rules.temperature == 1.0f && rules.bonuses.empty() &&

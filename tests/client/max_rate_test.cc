@@ -82,7 +82,8 @@ TEST(BoundShareTest, IsCochransRatioEstimate) {
   const ShareBounds two = BoundShare({{{1, 10}, {3, 10}}});
   EXPECT_DOUBLE_EQ(two.share, 0.2);
   EXPECT_NEAR(two.upper, 0.2 + 6.314 * std::sqrt(2.0 * 2 / 1) / 20, 1e-9);
-  // Share 0.1: off by -20, +20 and 0; two degrees of freedom. A second without calls is none.
+  // Share 0.1: off by -20, +20 and 0; two degrees of freedom. A second without calls does not
+  // count.
   const ShareBounds three = BoundShare({{{20, 400}, {0, 0}, {60, 400}, {20, 200}}});
   EXPECT_DOUBLE_EQ(three.share, 0.1);
   EXPECT_NEAR(three.upper, 0.1 + 2.920 * std::sqrt(800.0 * 3 / 2) / 1000, 1e-9);

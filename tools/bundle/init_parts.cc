@@ -234,7 +234,7 @@ bool ReadsPicture(ops::Graph graph, const std::string& input, const std::vector<
   return (*model)->Run(ops::ExecutionContext(), inputs, outputs).ok();
 }
 
-// Extents of the source behind its rows where the graph leaves open more than its length, as told
+// Extents of the source behind its rows where the graph leaves open more than its length, as given
 // or tried; empty: the graph says it. Sets the axis of the length, if it is the only one left.
 absl::StatusOr<std::vector<int64_t>> InputShape(ops::Graph& graph, const InitOptions& options,
                                                 ops::EncoderRoles& roles,

@@ -76,7 +76,7 @@ struct Rules {
   }
   Rules(const Rules&) = delete;
 
-  // From one token to more of them than are worth a product of their own.
+  // From one token to more of them than are worth a separate product.
   void SetAllowed(Random& random, int64_t vocabulary) {
     const int64_t most = std::max<int64_t>(1, vocabulary / (random.Int(0, 3) == 0 ? 2 : 8));
     const int64_t count = random.Int(1, most);

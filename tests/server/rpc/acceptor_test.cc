@@ -198,7 +198,7 @@ TEST_F(AcceptorTest, HeldOffConnectionsWaitWhateverTheirAddress) {
   EXPECT_EQ(refused_, 0);
 }
 
-// Tells of the first line that is logged while it lives.
+// Waits for the first line that is logged while it lives.
 class LogLine : public spdlog::sinks::base_sink<std::mutex> {
  public:
   std::string Wait() {

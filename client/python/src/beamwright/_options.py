@@ -250,7 +250,7 @@ DECODE_OPTIONS = {
     "top_tokens": Rule(kind="int", type="int", text='Number of most probable tokens returned for each position, with log-probabilities. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
     "lattice": Rule(kind="bool", type="bool", text='Whether every hypothesis of every step is returned, with its parent. Default false.'),
     "attention": Rule(kind="enum", type="AttentionName", text='What is returned of the attention over the source: none, hard (an alignment) or soft (also all weights). Default none.', choices={'none': 1, 'hard': 2, 'soft': 3}),
-    "trace": Rule(kind="int", type="int", text='Each step is returned with the candidates that it chose and so many of the best others, with reasons; 0 is off. 0 to 1024 candidates; default 0.', minimum=0, maximum=1024),
+    "trace": Rule(kind="int", type="int", text='Each step is returned with the candidates that it chose and this number of the best others, with reasons; 0 is off. 0 to 1024 candidates; default 0.', minimum=0, maximum=1024),
     "distinct": Rule(kind="enum", type="DistinctName", text='What an n-best list holds once: tokens or text. Of equal texts the best is returned, so that there may be fewer. Default tokens.', choices={'tokens': 1, 'text': 2}),
     "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. At most 8 of them.'),
     "lexical_shortlist": Rule(kind="bool", type="bool", text="Whether only tokens are chosen that the model's lexical table has for the source, or frequent ones. Default false."),
