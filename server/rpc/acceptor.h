@@ -1,6 +1,6 @@
 // Acceptor: takes connections in gRPC's place, because gRPC takes any number of them, and none ever
 // again once it has run out of files. It hands over as many as may be open at a time and closes
-// what is more, so that a client is told Unavailable by its library and backs off. It has a thread
+// further ones, so that a client's library reports Unavailable and backs off. It has a thread
 // that wakes for new connections alone; calls never pass it.
 #ifndef BEAMWRIGHT_SERVER_RPC_ACCEPTOR_H_
 #define BEAMWRIGHT_SERVER_RPC_ACCEPTOR_H_
@@ -29,7 +29,7 @@ struct AcceptorOptions {
   int max_files = std::numeric_limits<int>::max();
   // What calls come of each connection; must outlive the acceptor. Null: unknown.
   ConnectionCalls* calls = nullptr;
-  // Told of each connection that is refused, on the acceptor's thread.
+  // Called for each connection that is refused, on the acceptor's thread.
   std::function<void()> refused = [] {};
 };
 
@@ -79,7 +79,7 @@ class Acceptor {
 
   Acceptor(AcceptorOptions options, ListeningSockets sockets, int stop_fd);
   void Run();
-  // Calls `reset`, which tells how many connections it reset, for each of `read` (by whom: bytes)
+  // Calls `reset`, which returns how many connections it reset, for each of `read` (by whom: bytes)
   // that was read from at least half as much as the one that was read from most.
   template <typename Read, typename Reset>
   bool CutOffMost(const Read& read, int64_t least, const std::string& why, const Reset& reset);

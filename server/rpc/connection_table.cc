@@ -17,8 +17,8 @@
 namespace beamwright::rpc {
 namespace {
 
-// A full table of 4096 is looked through in half a millisecond: whoever is refused in a row must
-// not make that all the listener does.
+// A full table of 4096 is looked through in half a millisecond: clients that are refused in a row
+// must not make that all the listener does.
 constexpr std::chrono::milliseconds kShortestLook(10);
 // From when on a connection counts as idle: one of which no request has come, from its beginning,
 // for it may be kept busy by frames that ask for nothing; another one without any bytes.
@@ -50,7 +50,7 @@ int64_t QuietMs(int fd) {
   return std::min(info.tcpi_last_data_recv, info.tcpi_last_data_sent);
 }
 
-// Ends a TCP connection under whoever holds the descriptor: they find it broken.
+// Ends a TCP connection under the owner of its descriptor, who finds it broken.
 void Reset(int fd) {
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;

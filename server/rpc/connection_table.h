@@ -1,12 +1,12 @@
 // ConnectionTable: which of the connections that gRPC was given are still open, and whether there
-// is room for one more. gRPC owns their descriptors and tells nobody when it closes one. But a
-// descriptor's number together with the inode of its socket tells: the number is closed by now, or
-// stands for something else. So nothing has to be done when a connection ends, and what counts as
-// open is what gRPC really holds; the table looks when it is full, or asked.
+// is room for one more. gRPC owns their descriptors and does not report when it closes one. But a
+// descriptor's number together with the inode of its socket shows it: the number is closed by now,
+// or stands for something else. So nothing has to be done when a connection ends, and what counts
+// as open is what gRPC really holds; the table looks when it is full, or asked.
 //
-// A duplicate of the descriptor that waits for the hangup would tell at once, but gRPC leaves it to
-// close() to take a descriptor out of its epoll set, which a duplicate prevents. (One that is gone
-// again at once, as CutOff's, harms nothing.)
+// A duplicate of the descriptor that waits for the hangup would report it at once, but gRPC leaves
+// it to close() to take a descriptor out of its epoll set, which a duplicate prevents. (One that is
+// gone again at once, as CutOff's, harms nothing.)
 #ifndef BEAMWRIGHT_SERVER_RPC_CONNECTION_TABLE_H_
 #define BEAMWRIGHT_SERVER_RPC_CONNECTION_TABLE_H_
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::Duration kBetweenBeats = absl::Milliseconds(30);
 constexpr absl::Duration kWithoutConnections = absl::Milliseconds(200);
-// CPU time of the process without which nobody can be in anybody's way: a beat costs a tenth of it,
+// CPU time of the process below which no client can delay another: a beat costs a tenth of it,
 // and one in 30 ms would keep an idle machine awake.
 constexpr double kWorthABeat = 0.002;
 // A healthy server answers in a tenth of a millisecond; one whose CPUs are busy within some.
@@ -52,7 +52,7 @@ constexpr int64_t kLeastReadInLook = 16 << 10;
 // Those who let others be read at times, but hardly: so much of a second was late ...
 constexpr absl::Duration kWindow = absl::Seconds(1);
 constexpr absl::Duration kMostLate = absl::Milliseconds(300);
-// ... and so many times what handlers were given was read, most of it from them.
+// ... and this multiple of the bytes given to handlers was read, most of it from them.
 constexpr int64_t kIdleShare = 4;
 constexpr int64_t kLeastReadInWindow = 1 << 20;
 // Or this from connections that ended meanwhile: gRPC 1.51 takes 15 us for a PING of 17 bytes, and
@@ -250,7 +250,7 @@ void ConnectionWatch::Search(Beat& beat, Window& window) {
       CutOff(before, kLeastReadInLook, "there are more calls than may be open");
     } else if (!is_served && before.CpuSecondsSince() >= kPatience &&
                !MayBeBodies(before, before.ReadSince(progress))) {
-      CutOff(before, kLeastRead, "nobody else was read from");
+      CutOff(before, kLeastRead, "no other client was read from");
     } else if (!is_served) {
       continue;
     }

@@ -4,15 +4,15 @@
 // gRPC 1.51 reads from a socket for as long as there is something to read, on the threads that all
 // calls share, and has no limit on frames that cost their sender nothing: streams that are opened
 // and reset (CVE-2023-44487), floods of CONTINUATION, SETTINGS, PING, WINDOW_UPDATE and empty DATA
-// frames. No handler runs meanwhile, so nothing that gRPC calls could notice. A thread of its own
+// frames. No handler runs meanwhile, so nothing that gRPC calls could notice. A separate thread
 // does, by these signs:
 //
 // - It asks whether the server lives, over a connection within the process (a beat), one in 30 ms
-//   while somebody is connected and the process works. A beat that is late says that sockets are
+//   while a client is connected and the process works. A beat that is late says that sockets are
 //   not read. If no handler runs in half a second of CPU time either, the connection that was read
 //   from most is in the way.
 // - More calls wait for their handlers than the connected clients may have open, or a quarter more
-//   are held (a call that was reset lives until gRPC has told its handler): gRPC reads streams that
+//   are held (a call that was reset lives until its handler knows): gRPC reads streams that
 //   are reset faster than it runs handlers, and queues without bound (call_backlog.h).
 // - Much of a second was late, and far more was read than handlers were given.
 // - Memory runs short (memory_pressure.h): gRPC holds messages that are not whole without bound.
@@ -41,7 +41,7 @@
 
 namespace beamwright::rpc {
 
-// What clients are told that they may do.
+// The limits that clients get in SETTINGS.
 struct ClientLimits {
   int max_streams = 0;            // calls that a connection may have open
   int64_t max_message_bytes = 0;  // of a request

@@ -38,7 +38,7 @@ class Gate {
       : access_(access), core_(core), max_message_bytes_(max_message_bytes) {}
 
   // Errors as Access::Admit's; Unavailable while models load, but for calls that are open to
-  // everybody: they tell of the server. Takes the call from the backlog.
+  // everybody: they describe the server. Takes the call from the backlog.
   absl::StatusOr<access::Identity> Admit(grpc::CallbackServerContext& context,
                                          const GuardedMethod& method) const;
   // Takes the call from the backlog alone: of a call that asks for nothing that is guarded.
@@ -63,7 +63,7 @@ class Gate {
   absl::Status Resize(serving::MemoryAccount::Hold& hold, int64_t bytes) const;
   // What calls come of each connection.
   ConnectionCalls& connections() const { return connections_; }
-  // How many messages are waited for or on their way. Whoever reads counts.
+  // How many messages are waited for or on their way. The reader counts them.
   std::atomic<int64_t>& num_reading() const { return num_reading_; }
   // A message that the handler of the call is given.
   void CountArrival(grpc::CallbackServerContext& context, const grpc::ByteBuffer& message) const;

@@ -22,7 +22,7 @@ class IncomingCall {
   virtual void Refuse(const absl::Status& status) = 0;
 };
 
-// Thread-safe. Whoever takes a call out is the one to go on with it: the request or the refusal,
+// Thread-safe. The one that takes a call out goes on with it: the request or the refusal,
 // never both.
 class IncomingCalls {
  public:

@@ -21,7 +21,7 @@ class InferenceService final : public RawService<inference::GRPCInferenceService
   void EndStreams() { streams_.EndAll(); }
 
  private:
-  // Methods that tell something, and those that change what is served.
+  // Methods that read, and those that change which models are served.
   template <typename Request, typename Response>
   void ServeAnswer(const std::string& name);
   template <typename Request, typename Response>

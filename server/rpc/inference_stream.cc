@@ -155,7 +155,7 @@ void InferenceStream::OnWriteDone(bool ok) {
   writing_ = false;
   entries_.pop_front();
   if (!ok) {
-    cancelled_->Cancel();  // nobody is there to read
+    cancelled_->Cancel();  // the client is gone
   }
   Advance();
 }

@@ -79,7 +79,7 @@ int PortOf(int fd) {
   return ntohs(address.sin6_port);
 }
 
-// Whether somebody listens there. Waits for nothing: a full queue of connections is an answer, too.
+// Whether a process listens there. Does not wait: a full queue of connections is an answer, too.
 bool IsAlive(const sockaddr_un& address, socklen_t size) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const bool refused = fd >= 0 &&

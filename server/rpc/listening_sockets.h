@@ -19,9 +19,9 @@ class ListeningSockets {
  public:
   // "host:port", "[::1]:port", "unix:/path", "unix-abstract:name"; port 0 takes a free one. A
   // wildcard of either family stands for both, a name for all its addresses of which one at least
-  // can be had. A socket's file that a crash has left is replaced, never that of somebody who
+  // can be had. A socket's file that a crash has left is replaced, never that of a process that
   // listens. InvalidArgument for what is not an address, Unavailable if it can't be bound; the
-  // message tells which and why.
+  // message says which and why.
   static absl::StatusOr<ListeningSockets> Open(const std::string& address);
 
   ListeningSockets() = default;
@@ -29,7 +29,7 @@ class ListeningSockets {
   ListeningSockets(ListeningSockets&& other) noexcept { *this = std::move(other); }
   ListeningSockets& operator=(ListeningSockets&& other) noexcept;
 
-  // Closes them and removes the file of a Unix socket unless somebody else has replaced it.
+  // Closes them and removes the file of a Unix socket unless another process has replaced it.
   void Close();
 
   // Non-blocking; empty when closed.
@@ -38,7 +38,7 @@ class ListeningSockets {
   int port() const { return port_; }
 
  private:
-  // Errors tell errno.
+  // Errors have errno.
   absl::Status OpenUnix(const std::string& path, bool abstract);
   absl::Status OpenTcp(const std::string& host, int port);
   absl::Status OpenWildcard(int port);

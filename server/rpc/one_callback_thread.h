@@ -1,6 +1,6 @@
 // OneCallbackThread: keeps one of gRPC's two callback threads out of the way.
 //
-// gRPC runs callbacks, and polls sockets, on a pool of threads of its own: two on machines of up to
+// gRPC runs callbacks, and polls sockets, on its pool of threads: two on machines of up to
 // five cores, and there is no setting for fewer. Whichever polls hands polling on to the other one
 // before it looks at what came, so each message wakes a thread that finds nothing to do: half of
 // the CPU time of a small call (docs/performance.md, 'What a call costs'). Handlers here never
@@ -20,8 +20,8 @@ namespace beamwright::rpc {
 
 class OneCallbackThread {
  public:
-  // Null where it would not help: on larger machines, with a version of gRPC whose threads nobody
-  // has looked at, or if the process has one already. The server must outlive it.
+  // Null where it would not help: on larger machines, with a version of gRPC whose threads were
+  // never looked at, or if the process has one already. The server must outlive it.
   static std::unique_ptr<OneCallbackThread> Hold(grpc::Server& server);
   // Gives the thread back.
   ~OneCallbackThread();

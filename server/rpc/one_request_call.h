@@ -38,7 +38,7 @@ class OneRequestCall : public RawReactor, private IncomingCall {
   // The request has come; `bytes` may be taken. Once, unless the call is refused. The call may be
   // gone as soon as it has ended: nothing of it is used after that.
   virtual void OnRequest(grpc::ByteBuffer& bytes) = 0;
-  // Nobody may make this call, or its request did not come: ends it. Once.
+  // The caller may not make this call, or its request did not come: ends it. Once.
   virtual void OnRefused(const absl::Status& status) = 0;
 
   // The request in parsed form, for which the call holds memory until its answer is made. Errors as
@@ -75,7 +75,7 @@ class OneRequestCall : public RawReactor, private IncomingCall {
 
   const Gate& gate() const { return gate_; }
   grpc::CallbackServerContext& context() const { return context_; }
-  // Whose call it is; of nobody in particular before the gate has told.
+  // Whose call it is; unknown before the gate admits it.
   const access::Identity& identity() const { return identity_; }
 
  private:

@@ -96,7 +96,7 @@ void OtlpExporter::Send(Spans spans) {
   collector::ExportTraceServiceResponse response;
   const grpc::Status status = stub_->Export(&context, request, &response);
   if (status.ok() == failing_) {
-    // Told once when it begins and once when it ends.
+    // Logged once when it begins and once when it ends.
     failing_ = !status.ok();
     if (failing_) {
       spdlog::warn("the trace collector takes no spans: {}", status.error_message());

@@ -55,7 +55,7 @@ void RecognizeCall::OnReadDone(bool ok) {
     gate_.CountArrival(context_, bytes);
     recognition_->Add(ParseRequest<v1::RecognizeRequest>(bytes, gate_.max_message_bytes()));
   } else if (context_.IsCancelled()) {
-    // Told by the read itself, and before OnCancel is called: it failed, and is no end of requests.
+    // The read reports it, and before OnCancel is called: it failed, and is no end of requests.
     recognition_->GiveUp();
   } else {
     recognition_->Finish();
@@ -74,7 +74,7 @@ void RecognizeCall::OnWriteDone(bool ok) {
     writing_ = false;
   }
   if (!ok) {
-    recognition_->GiveUp();  // nobody is there to read
+    recognition_->GiveUp();  // the client is gone
   }
   Advance();
 }

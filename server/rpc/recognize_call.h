@@ -21,7 +21,7 @@
 
 namespace beamwright::rpc {
 
-// Lives until gRPC is done with it and nobody is about to wake it.
+// Lives until gRPC is done with it and no thread is about to wake it.
 class RecognizeCall final : public RawReactor {
  public:
   // An identity that is an error ends the call with it.

@@ -13,7 +13,7 @@ namespace beamwright::rpc {
 // Code, message and details (grpc-status-details-bin) of a call, as status/wire_status.h has them.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The same for a call that ends: one refused for want of room also tells retrying clients how long
+// The same for a call that ends: a refusal for want of room also gives retrying clients the time
 // to wait (trailer grpc-retry-pushback-ms).
 grpc::Status EndOfCall(const absl::Status& status, grpc::CallbackServerContext& context);
 // Where the status has been made ready to be sent already; `status` is not OK.

@@ -49,7 +49,8 @@ struct ServerOptions {
 class Server {
  public:
   // Listens and serves. The port is shared with no other process. InvalidArgument for an address
-  // that is none; Unavailable if it can't be bound. Access and service must outlive the server.
+  // that is malformed; Unavailable if it can't be bound. Access and service must outlive the
+  // server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        const access::Access& access,
                                                        oip::Service& service);
@@ -67,7 +68,7 @@ class Server {
   // Ends streams when what they asked is answered.
   void EndStreams() { inference_.EndStreams(); }
   // Closes the listener; what is open half a second later is cancelled. `closing` is called when
-  // connections have been told that they will take no more calls. Once.
+  // connections have got GOAWAY: they take no more calls. Once.
   void Stop(const std::function<void()>& closing);
 
  private:

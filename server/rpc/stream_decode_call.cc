@@ -47,7 +47,7 @@ void StreamDecodeCall::OnWriteDone(bool ok) {
     writing_ = false;
   }
   if (!ok) {
-    cancelled_->Cancel();  // nobody is there to read
+    cancelled_->Cancel();  // the client is gone
   }
   Advance();
 }

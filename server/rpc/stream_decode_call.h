@@ -1,6 +1,6 @@
 // StreamDecodeCall: a StreamDecode call, as gRPC sees it. It writes one message at a time and asks
 // the stream for the next when gRPC has taken the last, so a client that does not read makes
-// messages fewer and larger, and holds up nobody.
+// messages fewer and larger, and delays no other call.
 #ifndef BEAMWRIGHT_SERVER_RPC_STREAM_DECODE_CALL_H_
 #define BEAMWRIGHT_SERVER_RPC_STREAM_DECODE_CALL_H_
 
@@ -21,7 +21,7 @@
 
 namespace beamwright::rpc {
 
-// Lives until gRPC is done with it and nobody is about to wake it.
+// Lives until gRPC is done with it and no thread is about to wake it.
 class StreamDecodeCall final : public OneRequestCall {
  public:
   static StreamDecodeCall* Start(const Gate& gate, serving::Core& core,

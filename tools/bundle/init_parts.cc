@@ -265,7 +265,7 @@ absl::StatusOr<std::vector<int64_t>> InputShape(ops::Graph& graph, const InitOpt
   roles.length_axis = ops::FindLengthAxis(ops::FindPort(fixed, roles.input)->info.shape);
   if (roles.length_axis > 1) {
     reasons.push_back(absl::StrCat("source length: axis ", roles.length_axis, " of '", roles.input,
-                                   "', the only open one beside the rows"));
+                                   "', the only open one besides the rows"));
   }
   return extents;
 }
