@@ -212,22 +212,13 @@ void RoundToPairs(const float* row, int64_t depth, int64_t stride, Bf16Pair* pai
 
 PackedMatMul PackedMatMul::Pick(absl::Span<const int32_t> columns) const {
   PackedMatMul picked(depth_, static_cast<int64_t>(columns.size()), precision_);
-  // A column has a cell of these bytes in each line of its strip.
-  const int64_t cell = precision_ == Precision::kBf16 ? sizeof(Bf16) : sizeof(uint32_t);
-  const int64_t line = kStripColumns * cell;
-  const int64_t strip = StripBytes(depth_, precision_);
-  const auto cells_of = [&](const PackedMatMul& weight, int64_t n) {
-    const int64_t column = n % kStripColumns;
-    const int64_t place = precision_ == Precision::kBf16 ? Bf16Place(column) : column;
-    return weight.strips_.get() + n / kStripColumns * strip + place * cell;
-  };
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto column = static_cast<size_t>(columns[i]);
     BW_DCHECK(columns[i] >= 0 && columns[i] < columns_);
-    const std::byte* const from = cells_of(*this, columns[i]);
-    std::byte* const to = cells_of(picked, static_cast<int64_t>(i));
-    for (int64_t at = 0; at < strip; at += line) {
-      std::memcpy(to + at, from + at, static_cast<size_t>(cell));
+    if (precision_ == Precision::kBf16) {
+      CopyColumn<Bf16>(columns[i], static_cast<int64_t>(i), picked);
+    } else {
+      CopyColumn<uint32_t>(columns[i], static_cast<int64_t>(i), picked);
     }
     if (precision_ == Precision::kInt8) {
       picked.scales_[i] = scales_[column];
@@ -235,6 +226,23 @@ PackedMatMul PackedMatMul::Pick(absl::Span<const int32_t> columns) const {
     }
   }
   return picked;
+}
+
+// A column has a cell in each line of its strip: an f32, a bf16, a pair of bf16 or four i8.
+template <typename Cell>
+void PackedMatMul::CopyColumn(int64_t from, int64_t to, PackedMatMul& picked) const {
+  constexpr int64_t kLine = kStripColumns * int64_t{sizeof(Cell)};
+  const int64_t strip = StripBytes(depth_, precision_);
+  const auto cells_of = [&](const PackedMatMul& weight, int64_t n) {
+    const int64_t column = n % kStripColumns;
+    const int64_t place = precision_ == Precision::kBf16 ? Bf16Place(column) : column;
+    return weight.strips_.get() + n / kStripColumns * strip + place * int64_t{sizeof(Cell)};
+  };
+  const std::byte* const source = cells_of(*this, from);
+  std::byte* const target = cells_of(picked, to);
+  for (int64_t at = 0; at < strip; at += kLine) {
+    std::memcpy(target + at, source + at, sizeof(Cell));
+  }
 }
 
 void PackedMatMul::Prepare(int num_threads, ConstMatrix<float> a, Activations& activations) const {

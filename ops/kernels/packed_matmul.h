@@ -77,6 +77,8 @@ class PackedMatMul {
                 const Start& start, Matrix<float> out) const;
 
  private:
+  template <typename Cell>
+  void CopyColumn(int64_t from, int64_t to, PackedMatMul& picked) const;
   // Zeros.
   PackedMatMul(int64_t depth, int64_t columns, Precision precision);
   void Pack(ConstMatrix<float> weight, bool transposed);

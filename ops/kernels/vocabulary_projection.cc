@@ -411,8 +411,11 @@ void VocabularyProjection::ScanPicked(const Scratch::Run& run, absl::Span<Row> r
       const auto token = static_cast<size_t>(tokens[i]);
       line[token] = bias_.empty() ? out.row(r)[i] : out.row(r)[i] + bias_[token];
     }
+    RowRules rules = *row.rules;
+    // All other tokens are barred by their scores; only an edit could give one of them another.
+    rules.has_allowed = !OnlyBans(rules.edits);
     row.status = ScanRow({line.data(), static_cast<size_t>(vocabulary())}, ScoreKind::kLogits,
-                         *row.rules, row.k, *row.result);
+                         rules, row.k, *row.result);
     for (const int32_t token : tokens) {
       line[static_cast<size_t>(token)] = -kInfinity;
     }
