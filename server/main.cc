@@ -98,8 +98,8 @@ void Leave(const serving::Flags& flags, const serving::StopSignals& signals,
 // Answers what was accepted and closes the gRPC listener.
 void Drain(const serving::Flags& flags, engine::Engine& engine, rpc::Server& server,
            websocket::Listener* streams, serving::ServingState& state) {
-  spdlog::info("draining: no new requests; a second signal stops at once");
   state.Enter(Phase::kRefusing);
+  spdlog::info("draining: no new requests; a second signal stops at once");
   server.EndStreams();
   if (streams != nullptr) {
     streams->Leave();
@@ -325,6 +325,10 @@ int Main(int argc, char** argv) {
   if (parsed.exit_code.has_value()) {
     return *parsed.exit_code;
   }
+  // Before there is any other thread: the check takes all address space for a moment, and Abseil's
+  // locks end a process by SIGABRT where there is none.
+  const absl::Status can_start =
+      parsed.flags.check_config ? absl::OkStatus() : CheckThreads(parsed.flags);
   serving::SetUpLogging(parsed.flags.log_level, parsed.flags.log_format);
   gpr_set_log_function(LogFromGrpc);
   if (parsed.flags.check_config) {
@@ -336,8 +340,8 @@ int Main(int argc, char** argv) {
   }
   serving::ExplainTermination();
   serving::RaiseFileLimit();
-  if (const absl::Status status = CheckThreads(parsed.flags); !status.ok()) {
-    spdlog::error("{}", std::string(status.message()));
+  if (!can_start.ok()) {
+    spdlog::error("{}", std::string(can_start.message()));
     return 1;
   }
   serving::StopSignals& signals = serving::StopSignals::Install();

@@ -1,6 +1,7 @@
 #include "server/serving/process_limits.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@ constexpr char kLimits[] =
     "raise the limits of threads (ulimit -u, the cgroup's pids.max) or of address space (ulimit "
     "-v)";
 constexpr int64_t kMostKept = 128;
+// Address space that loading a small model and the first calls take behind the threads' stacks.
+// Where it is missing, Abseil's locks end the process by SIGABRT, without a word about limits.
+constexpr size_t kSpaceToServe = 256 << 20;
 
 // No memory may be left: writes to standard error without any.
 void Say(const char* text) {
@@ -60,6 +64,7 @@ void* WaitFor(void* held) {
 void ExplainTermination() { std::set_terminate(EndSayingWhy); }
 
 absl::Status CheckThreads(int count) {
+  void* const space = mmap(nullptr, kSpaceToServe, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   std::mutex held;  // until all are started
   held.lock();
   std::vector<pthread_t> threads(static_cast<size_t>(count));
@@ -72,6 +77,12 @@ absl::Status CheckThreads(int count) {
   held.unlock();
   for (size_t i = 0; i < started; ++i) {
     pthread_join(threads[i], nullptr);
+  }
+  if (space != MAP_FAILED) {
+    munmap(space, kSpaceToServe);
+  } else if (error == 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot reserve ", kSpaceToServe >> 20, " MiB of address space: ", kLimits));
   }
   if (error == 0) {
     return absl::OkStatus();

@@ -13,8 +13,8 @@ namespace beamwright::serving {
 // cannot be had) ends the process with a message and exit code 1 instead of SIGABRT.
 void ExplainTermination();
 
-// Whether the process can have `count` more threads at once: starts and ends them.
-// ResourceExhausted says how many there could be, and which limits to raise.
+// Whether the process can have `count` more threads at once, and 256 MiB of address space: starts
+// and ends them. ResourceExhausted says how many there could be, and which limits to raise.
 absl::Status CheckThreads(int count);
 
 // Raises the soft limit of open files to the hard one, which most systems keep far lower for the

@@ -275,10 +275,7 @@ TEST(StatusCodesTest, AServerThatLeaves) {
     return reply && !absl::StrContains(reply->body, "beamwright_beam_rows_active 0");
   }));
   server.Signal(SIGTERM);
-  EXPECT_TRUE(Becomes([&] {
-    const auto reply = probes.Get("/readyz");
-    return reply && reply->status != 200;
-  }));
+  server.WaitForLine("draining: ");  // calls are refused from then on
   ASSERT_GT(http_port, 0);
   ExpectFromEveryCall(server, {{}, StatusCode::UNAVAILABLE, 503, "SHUTTING_DOWN"});
   context.TryCancel();

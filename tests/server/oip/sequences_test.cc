@@ -107,7 +107,7 @@ TEST_F(SequencesTest, AnIdleOneDoesNotKeepADrain) {
 // Its sender may ask for it again, but a server that stops need not wait for that.
 TEST_F(SequencesTest, OneThatHasFailedHoldsNoCall) {
   Sequences sequences(*core_, absl::Hours(1));
-  const absl::Status why = Infer(sequences, {"7", true, false}, nullptr, /*sample_rate=*/12345);
+  const absl::Status why = Infer(sequences, {"7", true, false}, nullptr, /*sample_rate=*/5999);
   EXPECT_THAT(why.message(), HasSubstr("sample_rate"));
   EXPECT_TRUE(state_.WaitUntilAnswered(absl::ZeroDuration()));
   EXPECT_EQ(Infer(sequences, {"7", false, false}), why);

@@ -107,8 +107,8 @@ class DecodeOptions(TypedDict, total=False):
     probability; default 0.5.
     """
     num_alternatives: int | None
-    """Number of hypotheses with different first tokens (behind the target prefix); 0 is off. 0
-    to 256 hypotheses; default 0.
+    """Number of hypotheses with different first tokens (behind the target prefix); 0 is off. 0 to
+    256 hypotheses; default 0.
     """
     alternative_min_prob: float | None
     """Alternatives whose first token is less probable are left out. 0 to 1; default 0."""
@@ -149,8 +149,8 @@ class DecodeOptions(TypedDict, total=False):
     seed: int | None
     """What chance starts from: equal requests with equal seeds give equal answers. Default 0."""
     top_tokens: int | None
-    """Number of most probable tokens returned for each position, with log-probabilities. 0
-    to 64 tokens; default 0.
+    """Number of most probable tokens returned for each position, with log-probabilities. 0 to 64
+    tokens; default 0.
     """
     lattice: bool | None
     """Whether every hypothesis of every step is returned, with its parent. Default false."""
@@ -159,8 +159,8 @@ class DecodeOptions(TypedDict, total=False):
     weights). Default none.
     """
     trace: int | None
-    """Each step is returned with the candidates that it chose and this number of the best others, with
-    reasons; 0 is off. 0 to 1024 candidates; default 0.
+    """Each step is returned with the candidates that it chose and this number of the best others,
+    with reasons; 0 is off. 0 to 1024 candidates; default 0.
     """
     distinct: DistinctName | None
     """What an n-best list holds once: tokens or text. Of equal texts the best is returned, so that
@@ -280,8 +280,8 @@ class ScoreOptions(TypedDict, total=False):
     coverage_penalty: float | None
     """Weight of the coverage penalty wu. 0 to 100; default 0."""
     top_tokens: int | None
-    """Number of most probable tokens returned for each position, with log-probabilities. 0
-    to 64 tokens; default 0.
+    """Number of most probable tokens returned for each position, with log-probabilities. 0 to 64
+    tokens; default 0.
     """
     attention: AttentionName | None
     """What is returned of the attention over the source: none, hard (an alignment) or soft (also all
