@@ -5,6 +5,7 @@ Usage: beamwright-graph operators | dictionaries.py FOLDER
 """
 
 import pathlib
+import re
 import sys
 
 IR = """<net name="n" version="11">|</net>|<layers>|</layers>|<edges>|</edges>|<layer id="|</layer>|<data |<input>|
@@ -25,14 +26,15 @@ batch_dims noop_with_empty_axes select_last_index start end time_axis batch_axis
 
 
 def main():
-    tables = sys.stdin.read().split("| ONNX operator |")
-    rows = [[[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()
-             if line.startswith("| ") and "---" not in line] for table in tables]
-    internal = [row for row in rows[0] if row[0] != "operator"]
-    attributes = {name.strip() for row in internal for name in row[1].split(",") if name.strip()}
-    ir = IR + [row[0] for row in internal] + [f'{name}="' for name in sorted(attributes)]
-    # "\\x04" and the like: a model spells the length before each text.
-    onnx = [row[0] for row in rows[1] if row[0]] + ATTRIBUTES
+    internal, onnx = ([line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ") and "---" not in line]
+                      for table in sys.stdin.read().split("\n\n"))
+    # A row of the first table: operators of equal attributes, and these ("none": no attribute).
+    operators = [name.strip() for row in internal[1:] for name in row[0].split(",")]
+    attributes = {name.strip() for row in internal[1:] for name in row[1].split(",")} - {"none"}
+    ir = IR + operators + [f'{name}="' for name in sorted(attributes)]
+    # A row of the second: an opset, and operators with what they become in brackets. "\\x04" and the like: a model spells
+    # the length before each text.
+    onnx = [name.strip() for row in onnx[1:] for name in re.sub(r"\([^)]*\)", "", row[1]).split(",")] + ATTRIBUTES
     onnx = [chr(len(word)) + word for word in onnx] + ["ai.onnx", "com.microsoft"]
     folder = pathlib.Path(sys.argv[1])
     for target, words in (("openvino_ir", ir), ("onnx", onnx), ("execution", ir + onnx)):
