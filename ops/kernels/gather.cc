@@ -131,6 +131,26 @@ struct GatherOp {
   }
 };
 
+// Gathers rows of a table that is known at load, of type and shape `info`, [rows, width].
+// copy(row, to): writes a row of the table, whose elements take `row_bytes`.
+template <typename Copy>
+absl::Status GatherRows(const InputInfo& info, int64_t rows, int64_t row_bytes,
+                        absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs,
+                        const Copy& copy) {
+  RuntimeResults results(outputs.size());
+  RuntimeInfos infos = DescribeInputs(inputs);
+  infos[0] = info;
+  BW_RETURN_IF_ERROR(GatherOp::Shapes(0, infos, absl::MakeSpan(results)));
+  BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
+  const Tensor& indices = *inputs[1];
+  BW_RETURN_IF_ERROR(CheckIndices(indices, "indices", -rows, rows));
+  std::byte* to = outputs[0].mutable_bytes();
+  for (int64_t i = 0; i < indices.num_elements(); ++i, to += row_bytes) {
+    copy(IndexAt(indices, i, rows), to);
+  }
+  return absl::OkStatus();
+}
+
 // Rows of a table that is known at load, as EmbeddingTable keeps it.
 class TableKernel final : public Kernel {
  public:
@@ -143,19 +163,12 @@ class TableKernel final : public Kernel {
 
   absl::Status Run(const ExecutionContext&, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
-    RuntimeResults results(outputs.size());
-    RuntimeInfos infos = DescribeInputs(inputs);
-    infos[0] = info_;
-    BW_RETURN_IF_ERROR(GatherOp::Shapes(0, infos, absl::MakeSpan(results)));
-    BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
-    const Tensor& indices = *inputs[1];
-    BW_RETURN_IF_ERROR(CheckIndices(indices, "indices", -table_->rows(), table_->rows()));
-    float* out = outputs[0].mutable_data<float>();
-    for (int64_t i = 0; i < indices.num_elements(); ++i, out += table_->width()) {
-      table_->Read(IndexAt(indices, i, table_->rows()),
-                   {out, static_cast<size_t>(table_->width())});
-    }
-    return absl::OkStatus();
+    const auto width = static_cast<size_t>(table_->width());
+    const auto row_bytes = static_cast<int64_t>(width * sizeof(float));
+    return GatherRows(info_, table_->rows(), row_bytes, inputs, outputs,
+                      [&](int64_t row, std::byte* to) {
+                        table_->Read(row, {reinterpret_cast<float*>(to), width});
+                      });
   }
 
  private:
@@ -184,21 +197,11 @@ class ByteTableKernel final : public Kernel {
 
   absl::Status Run(const ExecutionContext&, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
-    RuntimeResults results(outputs.size());
-    RuntimeInfos infos = DescribeInputs(inputs);
-    infos[0] = info_;
-    BW_RETURN_IF_ERROR(GatherOp::Shapes(0, infos, absl::MakeSpan(results)));
-    BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
-    const Tensor& indices = *inputs[1];
-    const int64_t rows = table_->dim(0);
     const int64_t width = table_->dim(1);
-    BW_RETURN_IF_ERROR(CheckIndices(indices, "indices", -rows, rows));
-    std::byte* out = outputs[0].mutable_bytes();
-    for (int64_t i = 0; i < indices.num_elements(); ++i, out += width) {
-      std::memcpy(out, table_->bytes() + IndexAt(indices, i, rows) * width,
-                  static_cast<size_t>(width));
-    }
-    return absl::OkStatus();
+    return GatherRows(info_, table_->dim(0), width, inputs, outputs,
+                      [&](int64_t row, std::byte* to) {
+                        std::memcpy(to, table_->bytes() + row * width, static_cast<size_t>(width));
+                      });
   }
 
  private:
