@@ -54,6 +54,24 @@ absl::StatusOr<bool> TakeParameter(absl::string_view& text, std::string& name, s
   return Malformed("a quoted value does not end");
 }
 
+struct Parameter {
+  std::string name;
+  std::string value;
+};
+
+// All parameters of a header's value, behind its first word.
+absl::StatusOr<std::vector<Parameter>> ParametersOf(absl::string_view text) {
+  std::vector<Parameter> parameters;
+  for (;;) {
+    Parameter next;
+    BW_ASSIGN_OR_RETURN(const bool is_taken, TakeParameter(text, next.name, next.value));
+    if (!is_taken) {
+      return parameters;
+    }
+    parameters.push_back(std::move(next));
+  }
+}
+
 absl::StatusOr<std::string> BoundaryOf(absl::string_view content_type) {
   const size_t end = std::min(content_type.find(';'), content_type.size());
   if (!absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(content_type.substr(0, end)),
@@ -61,20 +79,15 @@ absl::StatusOr<std::string> BoundaryOf(absl::string_view content_type) {
     return Invalid("the content type is '", content_type.substr(0, 200),
                    "'; a file is sent as multipart/form-data");
   }
-  absl::string_view rest = content_type.substr(end);
+  BW_ASSIGN_OR_RETURN(const std::vector<Parameter> parameters,
+                      ParametersOf(content_type.substr(end)));
   std::string boundary;
-  std::string name;
-  std::string value;
-  for (;;) {
-    BW_ASSIGN_OR_RETURN(const bool is_taken, TakeParameter(rest, name, value));
-    if (!is_taken) {
-      break;
-    }
-    if (name == "boundary" && !boundary.empty()) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.name == "boundary" && !boundary.empty()) {
       return Malformed("it has two boundaries");
     }
-    if (name == "boundary") {
-      boundary = value;
+    if (parameter.name == "boundary") {
+      boundary = parameter.value;
     }
   }
   constexpr size_t kLongest = 70;
@@ -98,7 +111,7 @@ absl::StatusOr<std::string> NameOf(absl::string_view head) {
       return Malformed("a line of a part's head has no ':'");
     }
     const absl::string_view header = line.substr(0, colon);
-    absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
+    const absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
     if (absl::EqualsIgnoreCase(header, "Content-Transfer-Encoding") &&
         !absl::EqualsIgnoreCase(value, "binary") && !absl::EqualsIgnoreCase(value, "8bit") &&
         !absl::EqualsIgnoreCase(value, "7bit")) {
@@ -111,19 +124,13 @@ absl::StatusOr<std::string> NameOf(absl::string_view head) {
     if (!absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(value.substr(0, end)), "form-data")) {
       return Malformed("a part is not of form-data");
     }
-    value.remove_prefix(end);
-    std::string name;
-    std::string text;
-    for (;;) {
-      BW_ASSIGN_OR_RETURN(const bool is_taken, TakeParameter(value, name, text));
-      if (!is_taken) {
-        break;
-      }
-      if (name == "name" && std::exchange(has_name, true)) {
+    BW_ASSIGN_OR_RETURN(const std::vector<Parameter> parameters, ParametersOf(value.substr(end)));
+    for (const Parameter& parameter : parameters) {
+      if (parameter.name == "name" && std::exchange(has_name, true)) {
         return Malformed("a part has two names");
       }
-      if (name == "name") {
-        found = text;
+      if (parameter.name == "name") {
+        found = parameter.value;
       }
     }
   }

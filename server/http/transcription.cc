@@ -45,9 +45,9 @@ absl::Status ReadFormat(absl::string_view value, TranscriptFormat& format) {
 }
 
 absl::Status ReadField(const FormPart& part, TranscriptionForm& form) {
-  const std::string value(part.content);
+  std::string value(part.content);
   if (part.name == "file") {
-    form.file = value;
+    form.file = std::move(value);  // the largest part by far
   } else if (part.name == "model") {
     form.config.set_model(value);
   } else if (part.name == "language") {
@@ -167,10 +167,10 @@ class Transcriber final : public PendingReply {
   bool NextPiece(std::string& piece) {
     Advance();
     if (events_.empty() && has_ended_) {
-      if (is_told_) {
+      if (has_sent_end_) {
         return false;
       }
-      is_told_ = true;
+      has_sent_end_ = true;
       piece = end_.ok() ? DoneEvent(TextOf(transcript_))
                         : absl::StrCat(
                               "data: ", absl::StripTrailingAsciiWhitespace(ErrorReply(end_).body),
@@ -233,7 +233,7 @@ class Transcriber final : public PendingReply {
       }
       for (v1::RecognizedSegment& segment : *message.mutable_segments()) {
         AddDelta(segment.hypotheses().empty() ? "" : segment.hypotheses(0).text());
-        told_.clear();
+        sent_text_.clear();
         if (!segment.hypotheses().empty() && !segment.hypotheses(0).text().empty()) {
           transcript_.segments.push_back(std::move(segment));  // else it is silence
         }
@@ -246,13 +246,13 @@ class Transcriber final : public PendingReply {
 
   // What `text`, of the segment that goes on, has more than was sent.
   void AddDelta(const std::string& text) {
-    if (!form_.streams || text.size() <= told_.size() || !absl::StartsWith(text, told_)) {
+    if (!form_.streams || text.size() <= sent_text_.size() || !absl::StartsWith(text, sent_text_)) {
       return;
     }
-    const bool is_next = told_.empty() && has_told_;
-    events_ += DeltaEvent(absl::StrCat(is_next ? " " : "", text.substr(told_.size())));
-    told_ = text;
-    has_told_ = true;
+    const bool is_next = sent_text_.empty() && has_sent_delta_;
+    events_ += DeltaEvent(absl::StrCat(is_next ? " " : "", text.substr(sent_text_.size())));
+    sent_text_ = text;
+    has_sent_delta_ = true;
   }
 
   serving::Core& core_;
@@ -267,10 +267,10 @@ class Transcriber final : public PendingReply {
   absl::Status end_;
   Transcript transcript_;
   // Of a stream.
-  std::string events_;     // not sent yet
-  std::string told_;       // of the segment that goes on
-  bool has_told_ = false;  // anything at all
-  bool is_told_ = false;   // the last event
+  std::string events_;           // not sent yet
+  std::string sent_text_;        // of the segment that goes on
+  bool has_sent_delta_ = false;  // anything at all
+  bool has_sent_end_ = false;    // the last event
 };
 
 }  // namespace
