@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the links of the documentation, and that every heading cited from code exists.
 
-Usage: check_links.py ROOT. In README.md, CONTRIBUTING.md, SECURITY.md and docs/: a relative link leads to a file, and
+Usage: check_links.py ROOT. In docs/, and README.md, CONTRIBUTING.md and SECURITY.md of any folder: a relative link leads to a file, and
 its anchor to a heading. In all files: a citation such as (docs/numerics.md, 'Precision') names a heading of that page.
 Prints what is wrong and exits with 1 if anything is.
 """
@@ -52,7 +52,7 @@ def wrong_citations(root, name, pages):
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     files = subprocess.run(["git", "ls-files"], cwd=root, check=True, capture_output=True, text=True).stdout.split("\n")
-    documents = [name for name in files if re.fullmatch(r"docs/[^/]+\.md|(README|CONTRIBUTING|SECURITY)\.md", name)]
+    documents = [name for name in files if re.fullmatch(r"docs/[^/]+\.md|(.*/)?(README|CONTRIBUTING|SECURITY)\.md", name)]
     pages = {(root / name).resolve(): headings_of((root / name).read_text(encoding="utf-8")) for name in documents}
     faults = [fault for name in documents for fault in broken_links(root, name, pages)]
     for name in filter(None, files):
