@@ -1,6 +1,6 @@
 """The wheel beamwright-engine: the C library for decoding in process, with what it needs besides the C library.
 
-OpenMP's runtime is the one library that cannot be linked into it; auditwheel carries it along under a name of its own, so
+OpenMP's runtime is the one library that cannot be linked into it; auditwheel carries it along under a separate name, so
 that it meets no other in the process, and sees that nothing newer than glibc 2.34 is asked for.
 """
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Starts a server with the files of earlier releases: settings, a bundle, a policy of versions, tokens and tenants.
 
-Usage: check_files.py BIN. The files are those of */ beside this script; the bundle's graphs, which have not changed, come from
+Usage: check_files.py BIN. The files are those of */ in the folder of this script; the bundle's graphs, which have not changed, come from
 models/, and the MANIFEST.sha256 of that time is held against them. Every setting must have its old value, the golden
 requests of the bundle their old answers, and a word is decoded with the token, over TLS, by the label.
 """

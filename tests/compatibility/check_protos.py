@@ -2,7 +2,7 @@
 """Holds the protos against those of earlier releases: what an older client or server sends must still be understood.
 
 Usage: check_protos.py PROTOS, with the Python of an environment that has protobuf and buf. `buf breaking` compares with each
-*/protos.binpb beside this file: fields, methods and values that are gone, renumbered or renamed (JSON and text files have
+*/protos.binpb in the folder of this file: fields, methods and values that are gone, renumbered or renamed (JSON and text files have
 names), and types that changed. What it says must stand in ALLOWED, and the other way round. Then it has to notice each of
 some changes made on purpose.
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/compatibility/keep_protos.sh VERSION [COMMIT]
 # Keeps what VERSION says on the wire, as it stands at COMMIT (HEAD): the descriptors of its protos, in VERSION/protos.binpb
-# beside this script. check_protos.py holds later protos against it. To be run once for each minor version, after its release.
+# in the folder of this script. check_protos.py holds later protos against it. To be run once for each minor version, after its release.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 scratch=$(mktemp -d)

@@ -1,7 +1,7 @@
 """The registry of cases, and what a case has at hand while it builds its graph.
 
 A family is a module of functions under @suite.case. A function builds one graph and returns its results; the
-decorator's keywords list what is varied, and each combination is a case of its own:
+decorator's keywords list what is varied, and each combination is a separate case:
 
     @suite.case(axis=[0, 1, -1])
     def softmax(b, axis):

@@ -1,4 +1,4 @@
-"""Operators that move elements, across the opsets that changed how they are told what to do."""
+"""Operators that move elements, across the opsets that changed how their parameters are given."""
 
 import numpy as np
 from onnx import helper, numpy_helper
