@@ -195,8 +195,19 @@ absl::StatusOr<ModelFolder> FindModel(const std::string& path) {
   }
   BW_ASSIGN_OR_RETURN(ModelFolder model, ListVersions(folder));
   if (model.versions.empty()) {
+    // A folder of models, which the other flag takes.
+    std::string hint;
+    if (const auto models = ScanRepository(path); models.ok()) {
+      const auto first = std::find_if(models->begin(), models->end(), [](const ModelFolder& found) {
+        return !found.versions.empty();
+      });
+      if (first != models->end()) {
+        hint =
+            absl::StrCat(", but models such as '", first->name, "': give it as --model-repository");
+      }
+    }
     return absl::NotFoundError(absl::StrCat("'", path, "' holds neither ", kConfigName,
-                                            " nor a version folder (1, 2, ...)"));
+                                            " nor a version folder (1, 2, ...)", hint));
   }
   return model;
 }

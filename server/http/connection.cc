@@ -477,13 +477,12 @@ void Connection::Finish() {
 }
 
 void Connection::Refuse(int status) {
-  HttpReply reply = RefusalReply(reader_.head()->path, status);
+  const std::string& path = reader_.head()->path;
   if (status == 405 && !site_.options.takes_post) {
-    for (auto& [name, value] : reply.headers) {
-      value = name == "Allow" ? "GET, HEAD" : value;
-    }
+    RefuseWith(WrongMethod("GET, HEAD"), WrongMethodReply(path, "GET, HEAD"));
+  } else {
+    RefuseWith(Refusal(status), RefusalReply(path, status));
   }
-  RefuseWith(Refusal(status), std::move(reply));
 }
 
 void Connection::RefuseWith(const absl::Status& why, HttpReply reply) {

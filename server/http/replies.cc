@@ -101,7 +101,7 @@ HttpReply ErrorReplyFor(const std::string& path, const absl::Status& status) {
 
 absl::Status WrongMethod(const char* allowed) {
   return status::WithReason(
-      absl::UnimplementedError(absl::StrCat("only ", allowed, " is allowed here")),
+      absl::UnimplementedError(absl::StrCat("this path takes ", allowed, " only")),
       status::reason::kWrongMethod);
 }
 

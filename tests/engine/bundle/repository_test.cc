@@ -74,6 +74,8 @@ TEST(FindModelTest, TakesABundleAVersionFolderOrAModelFolder) {
   temp.Write("empty/train/x", "");
   EXPECT_EQ(FindModel(temp.At("empty")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(FindModel(temp.At("none")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(FindModel(temp.At("")).status().message(),
+              HasSubstr("models such as 'model': give it as --model-repository"));
 }
 
 TEST(StateOfTest, ChangesWithWhateverHappensToAFile) {

@@ -129,7 +129,8 @@ TEST_F(ProbeListenerTest, WhatIsNoProbeIsRefused) {
   Start();
   EXPECT_THAT(Ask(Asking("/v1/models")), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(Ask(Asking("/livez", "DELETE")),
-              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD\r\n")));
+              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD\r\n"),
+                    HasSubstr("this path takes GET, HEAD only")));
   EXPECT_THAT(Ask("POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nx"),
               StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(Ask("GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nx"),
