@@ -35,7 +35,8 @@ constexpr absl::string_view kServiceConfig = R"({
   "loadBalancingConfig": [{"round_robin": {}}],
   "retryThrottling": {"maxTokens": 500, "tokenRatio": 0.1},
   "methodConfig": [{
-    "name": [{"service": "beamwright.v1.DecodeService"}, {"service": "beamwright.v1.ModelService"}],
+    "name": [{"service": "beamwright.v1.DecodeService"}, {"service": "beamwright.v1.ModelService"},
+             {"service": "beamwright.v1.TranslateService"}],
     "retryPolicy": {
       "maxAttempts": $0, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
       "retryableStatusCodes": ["UNAVAILABLE"]

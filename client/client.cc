@@ -16,6 +16,7 @@
 #include "beamwright/v1/decode.grpc.pb.h"
 #include "beamwright/v1/model.grpc.pb.h"
 #include "beamwright/v1/recognize.grpc.pb.h"
+#include "beamwright/v1/translate.grpc.pb.h"
 #include "client/async_calls.h"
 #include "client/channels.h"
 #include "client/credentials.h"
@@ -57,11 +58,13 @@ struct Stubs {
   explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
       : decode(v1::DecodeService::NewStub(channel)),
         recognize(v1::RecognizeService::NewStub(channel)),
+        translate(v1::TranslateService::NewStub(channel)),
         model(v1::ModelService::NewStub(channel)),
         health(grpc::health::v1::Health::NewStub(channel)) {}
 
   std::unique_ptr<v1::DecodeService::Stub> decode;
   std::unique_ptr<v1::RecognizeService::Stub> recognize;
+  std::unique_ptr<v1::TranslateService::Stub> translate;
   std::unique_ptr<v1::ModelService::Stub> model;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
@@ -269,6 +272,16 @@ absl::StatusOr<v1::AlignResponse> Client::Align(const v1::AlignRequest& request,
   v1::AlignResponse response;
   BW_RETURN_IF_ERROR(
       FromGrpcStatus(impl_->NextStubs().decode->Align(&context, request, &response)));
+  return response;
+}
+
+absl::StatusOr<v1::TranslateResponse> Client::Translate(const v1::TranslateRequest& request,
+                                                        absl::Time deadline) {
+  grpc::ClientContext context;
+  Prepare(deadline, impl_->authorization, context);
+  v1::TranslateResponse response;
+  BW_RETURN_IF_ERROR(
+      FromGrpcStatus(impl_->NextStubs().translate->Translate(&context, request, &response)));
   return response;
 }
 

@@ -18,6 +18,7 @@
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
 #include "beamwright/v1/recognize.pb.h"
+#include "beamwright/v1/translate.pb.h"
 #include "grpc/health/v1/health.pb.h"
 
 namespace beamwright::client {
@@ -147,6 +148,10 @@ class Client {
   // Scores given targets, and where the tokens of given targets come from.
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request, absl::Time deadline);
   absl::StatusOr<v1::AlignResponse> Align(const v1::AlignRequest& request, absl::Time deadline);
+
+  // Translates texts by the server's translation models; fails as a whole.
+  absl::StatusOr<v1::TranslateResponse> Translate(const v1::TranslateRequest& request,
+                                                  absl::Time deadline);
 
   absl::StatusOr<v1::ListModelsResponse> ListModels(absl::Time deadline);
 

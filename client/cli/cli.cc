@@ -38,8 +38,8 @@ struct Program {
 
 Program MakeProgram() {
   auto app = std::make_unique<CLI::App>(
-      "Talks to a Beamwright server: decodes, explains, scores, asks about its models, measures "
-      "it.",
+      "Talks to a Beamwright server: decodes, translates, explains, scores, asks about its "
+      "models, measures it.",
       "beamwright");
   app->formatter(std::make_shared<HelpFormatter>());
   app->set_help_flag("-h,--help", "Print this and exit.");
@@ -50,10 +50,10 @@ Program MakeProgram() {
       "'beamwright help COMMAND' explains a command.\n"
       "Example: beamwright decode --server localhost:8001 --beam-size 5 --n-best 3 hello");
   std::vector<Command> commands = {
-      AddDecodeCommand(*app),    AddRecognizeCommand(*app), AddExplainCommand(*app),
-      AddScoreCommand(*app),     AddAlignCommand(*app),     AddModelsCommand(*app),
-      AddHealthCommand(*app),    AddLoadTestCommand(*app),  AddStreamTestCommand(*app),
-      AddLoadMergeCommand(*app), AddCapacityCommand(*app)};
+      AddDecodeCommand(*app),     AddRecognizeCommand(*app), AddTranslateCommand(*app),
+      AddExplainCommand(*app),    AddScoreCommand(*app),     AddAlignCommand(*app),
+      AddModelsCommand(*app),     AddHealthCommand(*app),    AddLoadTestCommand(*app),
+      AddStreamTestCommand(*app), AddLoadMergeCommand(*app), AddCapacityCommand(*app)};
   return {std::move(app), std::move(commands)};
 }
 

@@ -16,6 +16,7 @@ struct Command {
 
 Command AddDecodeCommand(CLI::App& parent);
 Command AddRecognizeCommand(CLI::App& parent);
+Command AddTranslateCommand(CLI::App& parent);
 Command AddExplainCommand(CLI::App& parent);
 Command AddScoreCommand(CLI::App& parent);
 Command AddAlignCommand(CLI::App& parent);

@@ -31,6 +31,7 @@ PROTOS = [
     "beamwright/v1/recognize.proto",
     "beamwright/v1/model.proto",
     "beamwright/v1/source_errors.proto",
+    "beamwright/v1/translate.proto",
     "google/rpc/error_details.proto",
     "google/rpc/status.proto",
     "grpc/health/v1/health.proto",

@@ -16,6 +16,7 @@ constexpr CallRule kRules[] = {
     {"/grpc.reflection.v1alpha.ServerReflection/*", kAnyRole},
     {"/beamwright.v1.DecodeService/*", kDecode},
     {"/beamwright.v1.RecognizeService/*", kDecode},
+    {"/beamwright.v1.TranslateService/*", kDecode},
     {"/beamwright.v1.ModelService/ListModels", kAnyRole},
     {"/beamwright.v1.ModelService/DescribeModel", kAnyRole},
     {"/inference.GRPCInferenceService/ServerLive", kOpen},

@@ -50,6 +50,7 @@ void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& nam
   }
   health.SetServingStatus(v1::DecodeService::service_full_name(), ready);
   health.SetServingStatus(v1::RecognizeService::service_full_name(), ready);
+  health.SetServingStatus(v1::TranslateService::service_full_name(), ready);
   health.SetServingStatus(inference::GRPCInferenceService::service_full_name(), ready);
   health.SetServingStatus(v1::ModelService::service_full_name(), state.health().tells);
 }
@@ -61,6 +62,7 @@ Server::Server(const access::Access& access, oip::Service& service, int max_rece
       gate_(access, service.core(), max_receive_bytes),
       decode_(gate_, service.core()),
       recognize_(gate_, service.core()),
+      translate_(gate_, service.core()),
       models_(gate_, service.core().models()),
       inference_(gate_, service),
       unknown_(gate_) {}
@@ -68,6 +70,7 @@ Server::Server(const access::Access& access, oip::Service& service, int max_rece
 void Server::Register(bool reflection, grpc::ServerBuilder& builder) {
   builder.RegisterService(&decode_);
   builder.RegisterService(&recognize_);
+  builder.RegisterService(&translate_);
   builder.RegisterService(&models_);
   builder.RegisterService(&inference_);
   builder.RegisterCallbackGenericService(&unknown_);
@@ -77,7 +80,8 @@ void Server::Register(bool reflection, grpc::ServerBuilder& builder) {
   // Health is gRPC's own service.
   reflection_answers_.emplace(std::vector<const google::protobuf::FileDescriptor*>{
       v1::DecodeRequest::descriptor()->file(), v1::RecognizeRequest::descriptor()->file(),
-      v1::ModelSummary::descriptor()->file(), inference::ModelInferRequest::descriptor()->file(),
+      v1::TranslateRequest::descriptor()->file(), v1::ModelSummary::descriptor()->file(),
+      inference::ModelInferRequest::descriptor()->file(),
       grpc::health::v1::HealthCheckRequest::descriptor()->file(),
       grpc::reflection::v1::ServerReflectionRequest::descriptor()->file(),
       grpc::reflection::v1alpha::ServerReflectionRequest::descriptor()->file()});

@@ -25,6 +25,7 @@
 #include "server/rpc/one_callback_thread.h"
 #include "server/rpc/recognize_service.h"
 #include "server/rpc/reflection_service.h"
+#include "server/rpc/translate_service.h"
 #include "server/rpc/unknown_call.h"
 
 namespace beamwright::rpc {
@@ -80,6 +81,7 @@ class Server {
   const Gate gate_;
   DecodeService decode_;
   RecognizeService recognize_;
+  TranslateService translate_;
   ModelService models_;
   InferenceService inference_;
   UnknownMethods unknown_;

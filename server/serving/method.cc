@@ -36,6 +36,7 @@ absl::string_view NameOf(Method method) {
     case Method::kModelInfer:
     case Method::kHttpInfer:
       return "ModelInfer";
+    case Method::kTranslate:
     case Method::kHttpTranslate:
       return "Translate";
     case Method::kGrpcOther:

@@ -21,6 +21,7 @@ enum class Method {
   kModelInfer,
   kModelStreamInfer,
   kRecognize,
+  kTranslate,
   kGrpcOther,
   kHttpDecode,
   kHttpStreamDecode,

@@ -435,11 +435,13 @@ TEST(ExplainCommandTest, NeedsATraceAndAHypothesis) {
 
 TEST(CommandLineTest, NonsenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "a command is missing; there are decode, recognize, explain, score, align, models"},
+      {{},
+       "a command is missing; there are decode, recognize, translate, explain, score, align, "
+       "models"},
       {{"decod"},
-       "there is no command decod (did you mean decode?); there are decode, recognize, explain, "
-       "score, align, "
-       "models, health, load-test, stream-test, load-merge and capacity"},
+       "there is no command decod (did you mean decode?); there are decode, recognize, "
+       "translate, explain, score, align, models, health, load-test, stream-test, load-merge and "
+       "capacity"},
       {{"help", "decod"}, "there is no command decod (did you mean decode?)"},
       {{"-x"}, "there is no flag -x; there are decode"},
       {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},

@@ -26,7 +26,7 @@ class LifecycleTest : public E2eTest {};
 TEST_F(LifecycleTest, HealthOfTheServerAndOfEachService) {
   const auto health = grpc::health::v1::Health::NewStub(channel_);
   for (const char* service : {"", "beamwright.v1.DecodeService", "beamwright.v1.RecognizeService",
-                              "beamwright.v1.ModelService"}) {
+                              "beamwright.v1.TranslateService", "beamwright.v1.ModelService"}) {
     grpc::ClientContext context;
     grpc::health::v1::HealthCheckRequest request;
     request.set_service(service);
@@ -63,9 +63,10 @@ TEST_F(LifecycleTest, ReflectionListsTheServices) {
   grpc::Slice answer;
   ASSERT_TRUE(response.DumpToSingleSlice(&answer).ok());
   const std::string text(reinterpret_cast<const char*>(answer.begin()), answer.size());
-  EXPECT_THAT(text, AllOf(HasSubstr("beamwright.v1.DecodeService"),
-                          HasSubstr("beamwright.v1.RecognizeService"),
-                          HasSubstr("beamwright.v1.ModelService")));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("beamwright.v1.DecodeService"), HasSubstr("beamwright.v1.RecognizeService"),
+            HasSubstr("beamwright.v1.TranslateService"), HasSubstr("beamwright.v1.ModelService")));
   context.TryCancel();
   grpc::Status status;
   call->Finish(&status, nullptr);

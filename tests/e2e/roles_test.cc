@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <httplib.h>
 
+#include "beamwright/v1/recognize.pb.h"
+#include "beamwright/v1/translate.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "inference/grpc_service.pb.h"
@@ -66,15 +68,16 @@ TEST_F(RolesTest, EveryMethodAsksForItsRole) {
       {"TraceSetting", "p"}};
   for (const google::protobuf::FileDescriptor* file :
        {v1::DecodeRequest::descriptor()->file(), v1::RecognizeRequest::descriptor()->file(),
-        v1::ModelDescription::descriptor()->file(),
+        v1::TranslateRequest::descriptor()->file(), v1::ModelDescription::descriptor()->file(),
         inference::ModelInferRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       for (int j = 0; j < file->service(i)->method_count(); ++j) {
         const auto& service = *file->service(i);
         const std::string name = service.method(j)->name();
         const std::string method = "/" + service.full_name() + "/" + name;
-        const bool decodes =
-            service.name() == "DecodeService" || service.name() == "RecognizeService";
+        const bool decodes = service.name() == "DecodeService" ||
+                             service.name() == "RecognizeService" ||
+                             service.name() == "TranslateService";
         const std::string roles = decodes ? "d" : who.count(name) > 0 ? who.at(name) : "-";
         for (const std::string token : {"", "d", "o", "p", "wrong"}) {
           const grpc::Status status = Call(method, token);

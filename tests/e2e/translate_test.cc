@@ -1,5 +1,6 @@
-// LibreTranslate's API on the real server, with bundles that `beamwright-graph init` makes of small
-// random Marian models; translations are held against those of single sentences by /v1.
+// Translation over LibreTranslate's API and gRPC on the real server, with bundles that
+// `beamwright-graph init` makes of small random Marian models; translations are held against those
+// of single sentences by /v1.
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -10,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "beamwright/v1/decode.pb.h"
+#include "beamwright/v1/translate.grpc.pb.h"
+#include "tests/client/process.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/secured.h"
@@ -22,6 +25,7 @@ namespace {
 using google::protobuf::Struct;
 using google::protobuf::Value;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -245,17 +249,116 @@ TEST_F(TranslateTest, KeysAreTokens) {
   EXPECT_THAT(http.Get("/frontend/settings")->body, HasSubstr("\"keyRequired\":true"));
 }
 
-TEST_F(TranslateTest, CallsAreCountedAndCancelled) {
-  const std::string counter =
-      R"(beamwright_calls_total{code="OK",method="Translate",model="enfr",protocol="http",version="1"})";
-  Text(R"({"q": "w4", "source": "en", "target": "fr"})");
-  const Samples samples = Scrape(server_->metrics_port());
-  bool is_counted = false;
-  for (const auto& [name, value] : samples) {
-    is_counted = is_counted || (absl::StrContains(name, "method=\"Translate\"") &&
-                                absl::StrContains(name, "model=\"enfr\"") && value > 0);
+// A call of TranslateService; `give_up`: how long the client waits.
+std::pair<grpc::Status, v1::TranslateResponse> Call(
+    ServerProcess& server, const v1::TranslateRequest& request,
+    std::chrono::milliseconds give_up = std::chrono::minutes(2)) {
+  const auto stub = v1::TranslateService::NewStub(Connect(server.address()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + give_up);
+  v1::TranslateResponse response;
+  const grpc::Status status = stub->Translate(&context, request, &response);
+  return {status, response};
+}
+
+v1::TranslateRequest RequestOf(const std::vector<std::string>& texts, const std::string& target) {
+  v1::TranslateRequest request;
+  for (const std::string& text : texts) {
+    request.add_texts(text);
   }
-  EXPECT_TRUE(is_counted) << counter;
+  request.set_source_language("en");
+  request.set_target_language(target);
+  return request;
+}
+
+TEST_F(TranslateTest, OverGrpcAsOverHttp) {
+  v1::TranslateRequest request = RequestOf({" w4 w6 w9!\n", ""}, "fr-CA");
+  request.set_alternatives(2);
+  const auto [status, response] = Call(*server_, request);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  const std::vector<std::string> found = Decoded("enfr", "w4 w6 w9!", 3);
+  ASSERT_EQ(response.translations_size(), 2);
+  EXPECT_EQ(response.translations(0).text(), " " + found[0] + "\n");
+  EXPECT_THAT(response.translations(0).alternatives(),
+              ElementsAre(" " + found[1] + "\n", " " + found[2] + "\n"));
+  EXPECT_EQ(response.translations(1).text(), "");
+  EXPECT_EQ(response.source_language(), "en");
+  EXPECT_EQ(response.target_language(), "fr");
+
+  request.set_target_language("xx");
+  request.set_alternatives(17);
+  const auto refused = Call(*server_, request).first;
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), HasSubstr("alternatives: 17"));
+  request.set_alternatives(0);
+  EXPECT_THAT(Call(*server_, request).first.error_message(),
+              HasSubstr("target_language: 'xx' is not supported"));
+}
+
+TEST_F(TranslateTest, TheCommandLineTranslatesFilesAndStandardInput) {
+  const std::string first = Decoded("enfr", "w4 w6 w9!")[0];
+  const std::vector<std::string> second = Decoded("enfr", "w8 w3!", 2);
+  const auto run = [](std::vector<std::string> arguments, const std::string& input = "") {
+    arguments.insert(arguments.begin(), {"translate", "--source", "en", "--target", "fr"});
+    arguments.insert(arguments.end(), {"--server", server_->address()});
+    return client::Beamwright(arguments, input);
+  };
+  const client::ProcessResult typed = run({}, "w4 w6 w9!\n\n  w8 w3!\n");
+  EXPECT_EQ(typed.exit_code, 0) << typed.err;
+  EXPECT_EQ(typed.out, first + "\n\n  " + second[0] + "\n");
+  // Many calls of one line each, whose answers stay in order; and a file behind another one.
+  std::string lines;
+  std::string expected;
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&lines, i % 3 == 0 ? "w4 w6 w9!" : "w8 w3!", "\n");
+    absl::StrAppend(&expected, i % 3 == 0 ? first : second[0], "\n");
+  }
+  temp_->Write("lines.txt", lines);
+  const client::ProcessResult files =
+      run({temp_->At("lines.txt"), "-", "--batch", "1"}, "w8 w3!\r\n");
+  EXPECT_EQ(files.exit_code, 0) << files.err;
+  EXPECT_EQ(files.out, expected + second[0] + "\n");
+  EXPECT_EQ(run({"--alternatives", "1"}, "w8 w3!").out, absl::StrJoin(second, "\t") + "\n");
+  EXPECT_THAT(run({"--json"}, "w8 w3!").out,
+              AllOf(HasSubstr(R"("source":"w8 w3!")"), HasSubstr("\"text\":\"" + second[0] + "\""),
+                    HasSubstr(R"("target_language":"fr")")));
+
+  const client::ProcessResult bytes = run({}, "w4\n\xff\n");
+  EXPECT_EQ(bytes.exit_code, 1);
+  EXPECT_THAT(bytes.err, HasSubstr("standard input, line 2: "));
+  EXPECT_EQ(run({"/no/such/file"}).exit_code, 2);
+  const client::ProcessResult wrong = client::Beamwright(
+      {"translate", "--source", "en", "--target", "xx", "--server", server_->address()}, "w4\n");
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("'xx' is not supported; the languages are en, es, fr"));
+}
+
+TEST_F(TranslateTest, CallsAreCountedAndEndAtTheirDeadline) {
+  const auto count = [](const std::string& code, const std::string& protocol) {
+    double calls = 0;
+    for (const auto& [name, value] : Scrape(server_->metrics_port())) {
+      const bool is_of_it = absl::StartsWith(name, "beamwright_requests_total{") &&
+                            absl::StrContains(name, "method=\"Translate\"") &&
+                            absl::StrContains(name, "code=\"" + code + "\"") &&
+                            absl::StrContains(name, "protocol=\"" + protocol + "\"");
+      calls += is_of_it ? value : 0;
+    }
+    return calls;
+  };
+  const double http = count("OK", "http");
+  const double grpc = count("OK", "grpc");
+  Text(R"({"q": "w4", "source": "en", "target": "fr"})");
+  EXPECT_TRUE(Call(*server_, RequestOf({"w4"}, "fr")).first.ok());
+  EXPECT_EQ(count("OK", "http"), http + 1);
+  EXPECT_EQ(count("OK", "grpc"), grpc + 1);
+  // 80,000 sentences, and a client that waits a moment; the engine may know that it is too short.
+  const auto [status, response] =
+      Call(*server_, RequestOf(std::vector<std::string>(16384, "w4! w6! w8! w9! w5!"), "fr"),
+           std::chrono::milliseconds(50));
+  EXPECT_THAT(status.error_code(),
+              AnyOf(grpc::StatusCode::DEADLINE_EXCEEDED, grpc::StatusCode::RESOURCE_EXHAUSTED));
+  EXPECT_TRUE(BackToZero(server_->metrics_port()));
+  EXPECT_TRUE(Call(*server_, RequestOf({"w4"}, "fr")).first.ok());
 }
 
 }  // namespace

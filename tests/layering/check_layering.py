@@ -67,7 +67,7 @@ ALLOWED = {
     # Texts into sentences and back: above serving, below the protocols that translate.
     "server/translate": SERVING,
     "server/oip": SERVING,
-    "server/rpc": [*SERVING, "server/oip", "grpc"],
+    "server/rpc": [*SERVING, "server/oip", "server/translate", "grpc"],
     "server/http": [*SERVING, "server/oip", "server/translate", "ops/audio"],
     # Requests, replies and access of HTTP, which a WebSocket begins as.
     "server/websocket": [*SERVING, "server/http"],

@@ -11,6 +11,7 @@
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
 #include "beamwright/v1/recognize.pb.h"
+#include "beamwright/v1/translate.pb.h"
 #include "engine/options/resolve.h"
 #include "inference/grpc_service.pb.h"
 
@@ -47,7 +48,8 @@ TEST(BoundsTest, EveryListAndTextOfEveryRequestHasABound) {
   int methods = 0;
   for (const Descriptor* of_file :
        {v1::DecodeRequest::descriptor(), v1::RecognizeRequest::descriptor(),
-        v1::DescribeModelRequest::descriptor(), inference::ModelInferRequest::descriptor()}) {
+        v1::TranslateRequest::descriptor(), v1::DescribeModelRequest::descriptor(),
+        inference::ModelInferRequest::descriptor()}) {
     const google::protobuf::FileDescriptor& file = *of_file->file();
     for (int service = 0; service < file.service_count(); ++service) {
       for (int i = 0; i < file.service(service)->method_count(); ++i) {
@@ -57,7 +59,7 @@ TEST(BoundsTest, EveryListAndTextOfEveryRequestHasABound) {
     }
   }
   EXPECT_THAT(unbounded, IsEmpty());
-  EXPECT_GE(methods, 19);
+  EXPECT_GE(methods, 20);
   EXPECT_EQ(MaxItems(*v1::DecodeRequest::descriptor()->FindFieldByName("sources")),
             engine::kMaxSources);
 }

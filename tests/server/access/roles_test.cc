@@ -7,6 +7,8 @@
 
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
+#include "beamwright/v1/recognize.pb.h"
+#include "beamwright/v1/translate.pb.h"
 #include "inference/grpc_service.pb.h"
 
 namespace beamwright::access {
@@ -18,7 +20,8 @@ TEST(RolesTest, EveryMethodHasARule) {
   const std::set<std::string> for_operators = {"RepositoryModelLoad", "RepositoryModelUnload",
                                                "LogSettings", "TraceSetting"};
   for (const google::protobuf::FileDescriptor* file :
-       {v1::DecodeRequest::descriptor()->file(), v1::ModelDescription::descriptor()->file(),
+       {v1::DecodeRequest::descriptor()->file(), v1::RecognizeRequest::descriptor()->file(),
+        v1::TranslateRequest::descriptor()->file(), v1::ModelDescription::descriptor()->file(),
         inference::ModelInferRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       for (int j = 0; j < file->service(i)->method_count(); ++j) {

@@ -64,6 +64,7 @@ from ._types import (
     TargetLike,
     TensorInfo,
     TopTokens,
+    Translation,
     WithInputs,
 )
 from ._version import __version__
@@ -151,6 +152,7 @@ __all__ = [
     "TargetLike",
     "TensorInfo",
     "TopTokens",
+    "Translation",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",

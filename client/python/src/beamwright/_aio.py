@@ -29,6 +29,7 @@ from ._types import (
     SourceLike,
     StreamUpdate,
     TargetLike,
+    Translation,
 )
 
 if TYPE_CHECKING:
@@ -483,6 +484,52 @@ class AsyncClient(BaseClient):
         )
         response = await self._call(_wire.ALIGN, request, timeout)
         return _answers.aligned(_answers.only(response, "alignment"), source_text, target_text, response)
+
+    @overload
+    async def translate(
+        self,
+        texts: str,
+        *,
+        source: str,
+        target: str,
+        alternatives: int = 0,
+        timeout: float | None = None,
+    ) -> Translation: ...
+    @overload
+    async def translate(
+        self,
+        texts: list[str] | tuple[str, ...],
+        *,
+        source: str,
+        target: str,
+        alternatives: int = 0,
+        timeout: float | None = None,
+    ) -> list[Translation]: ...
+    async def translate(
+        self,
+        texts: str | Iterable[str],
+        *,
+        source: str,
+        target: str,
+        alternatives: int = 0,
+        timeout: float | None = None,
+    ) -> Translation | list[Translation]:
+        """Translates a text, or a list of texts, by the server's translation models.
+
+        Args:
+            texts: A text, whose translation is returned, or texts, for a list of translations. Lines
+                and white space are kept.
+            source: The texts' language, as a BCP 47 tag.
+            target: The language to translate to.
+            alternatives: Further translations of each text, 0 to 16.
+            timeout: Seconds.
+
+        Raises:
+            InvalidArgumentError: There is no such language, or no model for the two.
+        """
+        request = _calls.translate_request(texts, source, target, alternatives)
+        answers = _answers.translations(await self._call(_wire.TRANSLATE, request, timeout))
+        return answers[0] if isinstance(texts, str) else answers
 
     async def models(self, *, timeout: float | None = None) -> tuple[ModelSummary, ...]:
         """The models that are served, and those that load."""

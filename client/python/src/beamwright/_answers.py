@@ -25,6 +25,7 @@ from ._types import (
     StreamUpdate,
     TensorInfo,
     TopTokens,
+    Translation,
 )
 
 _FINISH_REASONS = (
@@ -122,6 +123,14 @@ def scored(message: Any, source: str | None, response: Any) -> Scored:
         response.version,
         response.numerics,
     )
+
+
+def translations(response: Any) -> list[Translation]:
+    """Of a TranslateResponse."""
+    return [
+        Translation(one.text, tuple(one.alternatives), response.source_language, response.target_language)
+        for one in response.translations
+    ]
 
 
 def aligned(message: Any, source: str | None, target: str | None, response: Any) -> Alignment:

@@ -88,6 +88,28 @@ def align_request(
     return request, source_text, _requests.set_target(pair.target, target, "target")
 
 
+def translate_request(texts: object, source: object, target: object, alternatives: object) -> Any:
+    """A TranslateRequest; one text is a list of one."""
+    request = _wire.TranslateRequest()
+    for name, value in (("source", source), ("target", target)):
+        if not isinstance(value, str):
+            raise ArgumentTypeError(f"{name} is {value!r}; a language's tag is expected, such as 'en'")
+    if isinstance(texts, bytes) or not hasattr(texts, "__iter__"):
+        raise ArgumentTypeError(f"texts is {type(texts).__name__}; a text or a list of texts is expected")
+    if isinstance(alternatives, bool) or not hasattr(alternatives, "__index__"):
+        raise ArgumentTypeError(f"alternatives is {alternatives!r}; a whole number is expected")
+    for place, text in enumerate([texts] if isinstance(texts, str) else texts):
+        if not isinstance(text, str):
+            raise ArgumentTypeError(f"texts[{place}] is {type(text).__name__}; a text is expected")
+        request.texts.append(text)
+    request.source_language = source
+    request.target_language = target
+    if not 0 <= operator.index(alternatives) <= 16:
+        raise invalid("alternatives", f"{alternatives} is outside [0, 16]")
+    request.alternatives = operator.index(alternatives)
+    return request
+
+
 def describe_request(model: object, version: object) -> Any:
     """A DescribeModelRequest."""
     request = _wire.DescribeModelRequest()

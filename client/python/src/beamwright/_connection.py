@@ -192,6 +192,7 @@ class Settings:
                     "name": [
                         {"service": "beamwright.v1.DecodeService"},
                         {"service": "beamwright.v1.ModelService"},
+                        {"service": "beamwright.v1.TranslateService"},
                     ],
                     "retryPolicy": {
                         "maxAttempts": self.max_attempts,

@@ -374,6 +374,21 @@ class Scored:
 
 
 @dataclass(frozen=True)
+class Translation:
+    """A text's translation."""
+
+    text: str
+    alternatives: tuple[str, ...] = ()
+    """Further translations, best first."""
+    source_language: str = ""
+    """As the models' bundles write it."""
+    target_language: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class Alignment:
     """Where the tokens of a target come from."""
 

@@ -1,0 +1,224 @@
+// beamwright translate: lines in, their translations out.
+#include <deque>
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/answers.h"
+#include "client/cli/cli.h"
+#include "client/cli/command.h"
+#include "client/cli/connection.h"
+#include "client/cli/flags.h"
+#include "client/cli/output.pb.h"
+#include "client/cli/sources.h"
+#include "client/cli/terminal.h"
+
+namespace beamwright::client {
+namespace {
+
+// A call is sent once its lines have this many bytes.
+constexpr size_t kBatchBytes = size_t{256} << 10;
+
+struct TranslateFlags {
+  std::vector<std::string> files;
+  ConnectionFlags connection;
+  v1::TranslateRequest request;  // without texts
+  int batch = 64;
+  int outstanding = 4;
+  bool json = false;
+};
+
+// The lines of several files, one after the other; "-" is standard input.
+class Lines {
+ public:
+  explicit Lines(std::vector<std::string> files) : files_(std::move(files)) {
+    if (files_.empty()) {
+      files_.emplace_back("-");
+    }
+    for (const std::string& file : files_) {
+      std::error_code error;
+      const auto size = std::filesystem::file_size(file, error);
+      all_known_ = all_known_ && !error;
+      total_bytes_ += error ? 0 : static_cast<int64_t>(size);
+    }
+  }
+
+  // Opens the next file. InvalidArgument: it cannot be read.
+  absl::Status OpenNext() {
+    flags_.file = files_[next_file_++];
+    bytes_before_ += reader_ == nullptr ? 0 : reader_->bytes_read();
+    auto opened = SourceReader::Open(flags_);
+    if (!opened.ok()) {
+      return opened.status();
+    }
+    reader_ = *std::move(opened);
+    num_lines_ = 0;
+    return absl::OkStatus();
+  }
+
+  // False at the end of the last file, and after an error.
+  bool Next(std::string& line) {
+    BulkSource source;
+    while (!reader_->Next(source)) {
+      status_ = reader_->status();
+      if (!status_.ok() || next_file_ == files_.size()) {
+        return false;
+      }
+      if (status_ = OpenNext(); !status_.ok()) {
+        return false;
+      }
+    }
+    ++num_lines_;
+    if (!source.status.ok()) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat(flags_.file == "-" ? "standard input" : flags_.file, ", line ", num_lines_,
+                       ": ", source.status.message()));
+      return false;
+    }
+    line = std::move(*source.source.mutable_text());
+    return true;
+  }
+
+  const absl::Status& status() const { return status_; }
+  bool interactive() const { return reader_->interactive(); }
+  int64_t total_bytes() const { return all_known_ ? total_bytes_ : 0; }
+  int64_t bytes_read() const { return bytes_before_ + reader_->bytes_read(); }
+
+ private:
+  std::vector<std::string> files_;
+  size_t next_file_ = 0;
+  SourceFlags flags_;  // of the file that is read
+  std::unique_ptr<SourceReader> reader_;
+  int64_t num_lines_ = 0;  // of it
+  absl::Status status_;
+  bool all_known_ = true;
+  int64_t total_bytes_ = 0;
+  int64_t bytes_before_ = 0;
+};
+
+struct Batch {
+  v1::TranslateRequest request;
+  std::future<absl::StatusOr<v1::TranslateResponse>> response;
+};
+
+void Print(const TranslateFlags& flags, Batch& batch, v1::TranslateResponse& response) {
+  for (int i = 0; i < response.translations_size(); ++i) {
+    v1::Translation& translation = *response.mutable_translations(i);
+    if (flags.json) {
+      TranslatedLine line;
+      line.set_source(std::move(*batch.request.mutable_texts(i)));
+      *line.mutable_translation() = std::move(translation);
+      line.set_source_language(response.source_language());
+      line.set_target_language(response.target_language());
+      std::cout << ToJson(line, /*pretty=*/false);
+      continue;
+    }
+    std::cout << translation.text();
+    for (const std::string& alternative : translation.alternatives()) {
+      std::cout << "\t" << alternative;
+    }
+    std::cout << "\n";
+  }
+  std::cout.flush();
+}
+
+int Translate(const CLI::App& command, const TranslateFlags& flags) {
+  auto client = Client::Connect(flags.connection.client);
+  if (!client.ok()) {
+    return UsageError(command, client.status().message());
+  }
+  Lines lines(flags.files);
+  if (const absl::Status opened = lines.OpenNext(); !opened.ok()) {
+    return UsageError(command, opened.message());
+  }
+  const bool interactive = lines.interactive();
+  if (interactive) {
+    std::cerr << "Type lines; Ctrl-D ends.\n";
+  }
+  const int most_texts = interactive ? 1 : flags.batch;
+  const size_t most_batches = interactive ? 1 : static_cast<size_t>(flags.outstanding);
+  std::deque<Batch> batches;  // in the order of their lines; each waits for its call when it ends
+  Progress progress(lines.total_bytes());
+  int64_t num_lines = 0;
+  bool at_end = false;
+  while (!at_end || !batches.empty()) {
+    if (!at_end && batches.size() < most_batches) {
+      Batch& batch = batches.emplace_back();
+      batch.request = flags.request;
+      size_t bytes = 0;
+      std::string line;
+      while (batch.request.texts_size() < most_texts && bytes < kBatchBytes) {
+        if (!lines.Next(line)) {
+          at_end = true;
+          break;
+        }
+        bytes += line.size();
+        batch.request.add_texts(std::move(line));
+      }
+      if (batch.request.texts().empty()) {
+        batches.pop_back();
+        continue;
+      }
+      batch.response = std::async(std::launch::async, [&] {
+        return (*client)->Translate(batch.request, flags.connection.Deadline());
+      });
+      continue;
+    }
+    absl::StatusOr<v1::TranslateResponse> response = batches.front().response.get();
+    if (!response.ok()) {
+      return Failure(command, Explain(response.status(), flags.connection));
+    }
+    num_lines += response->translations_size();
+    Print(flags, batches.front(), *response);
+    progress.Update(num_lines, lines.bytes_read());
+    batches.pop_front();
+  }
+  if (!lines.status().ok()) {
+    return Failure(command, lines.status().message());
+  }
+  return std::cout ? kExitOk : Failure(command, "cannot write to standard output");
+}
+
+}  // namespace
+
+Command AddTranslateCommand(CLI::App& parent) {
+  CLI::App* app = parent.add_subcommand("translate", "Translate lines of text.");
+  auto flags = std::make_shared<TranslateFlags>();
+  app->add_option("FILE", flags->files, "Files of text; - is standard input.")->group("Input");
+  app->add_option("--source", *flags->request.mutable_source_language(),
+                  "Language of the text, as a BCP 47 tag.")
+      ->type_name("LANGUAGE")
+      ->required()
+      ->group("Input");
+  app->add_option("--target", *flags->request.mutable_target_language(),
+                  "Language to translate to.")
+      ->type_name("LANGUAGE")
+      ->required()
+      ->group("Input");
+  AddConnectionFlags(*app, flags->connection);
+  AddIntFlag(*app, {"--batch", kConnectionGroup, "Lines sent in one call."}, 1, 4096, flags->batch);
+  AddIntFlag(*app, {"--outstanding", kConnectionGroup, "Calls in flight at the same time."}, 1, 64,
+             flags->outstanding);
+  app->add_option_function<int>(
+         "--alternatives", [flags](int count) { flags->request.set_alternatives(count); },
+         "Further translations of each line, after tabs: 0 to 16.")
+      ->check(CLI::Range(0, 16))
+      ->type_name("N")
+      ->group("Output");
+  app->add_flag("--json", flags->json, "Print one JSON object a line.")->group("Output");
+  app->footer(
+      "Without FILE, lines of standard input are translated. 'curl HTTP_ADDRESS/languages' lists\n"
+      "the languages. Each line is translated alone and stays one line.\n"
+      "Examples:\n"
+      "  echo 'Good morning!' | beamwright translate --source en --target fr\n"
+      "  beamwright translate --source de --target en letter.txt > letter.en.txt\n"
+      "Exit code: 0 all translated, 1 a line or the server failed, 2 wrong command line.");
+  return {app, [app, flags] { return Translate(*app, *flags); }};
+}
+
+}  // namespace beamwright::client

@@ -1,0 +1,57 @@
+"""client.translate against a server with a small made-up translation model."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+import beamwright
+
+sys.path.insert(0, str(ROOT / "tests" / "stock_clients"))
+import marian_files
+
+
+@pytest.fixture(scope="module")
+def translation_server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("translation")
+    marian_files.write(folder, "enfr")
+    subprocess.run(
+        [os.environ["BEAMWRIGHT_GRAPH_PROGRAM"], "init", "model.enfr.intgemm.alphas.bin", "--source-vocabulary",
+         "vocab.enfr.spm", "--target-vocabulary", "vocab.enfr.spm", "--out", "enfr"],
+        cwd=folder, check=True, capture_output=True)  # fmt: skip
+    with beamwright.serve(folder / "enfr", threads=1) as running:
+        yield running
+
+
+def test_a_text_and_a_list_of_texts(translation_server):
+    with translation_server.client() as client:
+        first = client.translate("w4 w6 w9!", source="en", target="fr")
+        assert first.text == str(first) == client.decode("w4 w6 w9!").text
+        assert (first.source_language, first.target_language, first.alternatives) == ("en", "fr", ())
+        both = client.translate(("  w4 w6 w9!\n", ""), source="en-GB", target="fr", alternatives=2)
+        assert [one.text for one in both] == [f"  {first.text}\n", ""]
+        assert len(both[0].alternatives) == 2 and both[1].alternatives == ()
+
+
+def test_the_asynchronous_client_says_the_same(translation_server):
+    async def ask():
+        async with beamwright.AsyncClient(translation_server.address) as client:
+            return await client.translate(["w4 w6 w9!"], source="en", target="fr", alternatives=1)
+
+    with translation_server.client() as client:
+        assert asyncio.run(ask()) == client.translate(["w4 w6 w9!"], source="en", target="fr", alternatives=1)
+
+
+def test_errors_name_their_field(translation_server):
+    with translation_server.client() as client:
+        with pytest.raises(beamwright.InvalidArgumentError) as caught:
+            client.translate("w4", source="en", target="xx")
+        assert [fault.field for fault in caught.value.violations] == ["target_language"]
+        with pytest.raises(beamwright.InvalidArgumentError):
+            client.translate("w4", source="en", target="fr", alternatives=17)
+        for texts, source in ((1, "en"), ([1], "en"), (b"w4", "en"), ("w4", None)):
+            with pytest.raises(beamwright.ArgumentTypeError):
+                client.translate(texts, source=source, target="fr")
