@@ -10,33 +10,16 @@
 
 #include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
-#ifndef BEAMWRIGHT_NO_ONEDNN
-#include "oneapi/dnnl/dnnl.h"
-#endif
 #include "ops/base/cpu.h"
 #include "ops/base/json_writer.h"
 
 namespace beamwright {
-namespace {
-
-std::string OneDnnVersion() {
-#ifdef BEAMWRIGHT_NO_ONEDNN
-  return "none";
-#else
-  const dnnl_version_t& version = *dnnl_version();
-  return absl::StrCat(version.major, ".", version.minor, ".", version.patch);
-#endif
-}
-
-}  // namespace
-
 std::string BuildInfoJson() {
   const std::pair<const char*, std::string> libraries[] = {
       {"abseil", absl::StrCat(ABSL_LTS_RELEASE_VERSION, ".", ABSL_LTS_RELEASE_PATCH_LEVEL)},
       {"boost", absl::StrCat(BOOST_VERSION / 100000, ".", BOOST_VERSION / 100 % 1000, ".",
                              BOOST_VERSION % 100)},
       {"grpc", grpc::Version()},
-      {"onednn", OneDnnVersion()},
       {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)},
       {"protobuf", google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)},
       {"spdlog", absl::StrCat(SPDLOG_VER_MAJOR, ".", SPDLOG_VER_MINOR, ".", SPDLOG_VER_PATCH)},

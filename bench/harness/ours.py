@@ -38,7 +38,7 @@ def per_second(limit: str, threads: int, at_least: float) -> float:
 
 
 def operator(name: str, at_least: float) -> Callable[[], float]:
-    """Seconds of a benchmark of bench/ops_bench.cc or bench/limits_bench.cc."""
+    """Seconds of a benchmark of bench/ops_bench.cc."""
     def run() -> float:
         found = _operator(name, at_least)
         return found[f"{'cpu' if measure.clock == 'cpu' else 'real'}_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}[found["time_unit"]]

@@ -25,9 +25,8 @@ def lstm_loops(threads: int, at_least: float) -> Iterator[Workload]:
             f"TensorIterator document's loop, 25 x LSTM 512 to 256, batch {batch}",
             {OURS: ours.operator(f"LstmLoop/batch:{batch}/threads:{threads}", at_least), **fused,
              "ONNX Runtime, loop": peers.ort_lstm_scan(batch, threads, at_least),
-             "oneDNN's LSTM": ours.operator(f"OneDnnLstm/batch:{batch}/threads:{threads}", at_least),
              LIMIT: _lstm_limit(batch, threads, at_least)},
-            bars, limits=("oneDNN's LSTM", LIMIT), threads=threads)
+            bars, limits=(LIMIT,), threads=threads)
 
 
 def bf16_lstm_loops(threads: int, at_least: float) -> Iterator[Workload]:

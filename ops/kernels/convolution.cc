@@ -4,8 +4,8 @@
 #include <atomic>
 #include <optional>
 
+#include "ops/kernels/float_convolution.h"
 #include "ops/kernels/integer_convolution.h"
-#include "ops/kernels/onednn_convolution.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
 #include "ops/kernels/widen.h"
@@ -69,14 +69,6 @@ RowInfo ConvolutionRows(const Node&, absl::Span<const RowInfo> rows, absl::Span<
 
 namespace {
 
-// Output positions o with 0 <= o * stride - pad_begin + k * dilation < in, [first, second).
-std::pair<int64_t, int64_t> OutputsOf(const WindowAxis& axis, int64_t k) {
-  const int64_t shift = k * axis.dilation - axis.pad_begin;
-  const int64_t first = shift < 0 ? (-shift + axis.stride - 1) / axis.stride : 0;
-  const int64_t end = shift < axis.in ? (axis.in - 1 - shift) / axis.stride + 1 : 0;
-  return {std::min(first, axis.out), std::min(end, axis.out)};
-}
-
 // Integers wrap.
 template <typename T>
 void AddProduct(T a, T b, T& sum) {
@@ -88,7 +80,8 @@ void AddProduct(T a, T b, T& sum) {
   }
 }
 
-// One output channel of one item. in: the channels of its group; filter: [in_channels, kernel..].
+// One output channel of one item, of types other than f32. in: the channels of its group; filter:
+// [in_channels, kernel..].
 template <typename T>
 void ConvolvePlane(const ConvolutionGeometry& geometry, const T* in, const T* filter, T* out) {
   const auto& [depth, height, width] = geometry.axes;
@@ -99,10 +92,10 @@ void ConvolvePlane(const ConvolutionGeometry& geometry, const T* in, const T* fi
       const int64_t kd = kernel / (height.kernel * width.kernel);
       const int64_t kh = kernel / width.kernel % height.kernel;
       const int64_t kw = kernel % width.kernel;
-      const auto [first, end] = OutputsOf(width, kw);
+      const auto [first, end] = width.OutputsOf(kw);
       const int64_t shift = kw * width.dilation - width.pad_begin;
-      const auto planes = OutputsOf(depth, kd);
-      const auto lines = OutputsOf(height, kh);
+      const auto planes = depth.OutputsOf(kd);
+      const auto lines = height.OutputsOf(kh);
       for (int64_t z = planes.first; z < planes.second; ++z) {
         const int64_t in_z = z * depth.stride + kd * depth.dilation - depth.pad_begin;
         for (int64_t y = lines.first; y < lines.second; ++y) {
@@ -197,8 +190,8 @@ class ConvolutionKernel final : public Kernel {
  public:
   // constant_filter: null if it is not known.
   ConvolutionKernel(ConvolutionOptions options, const Tensor* constant_filter)
-      : options_(std::move(options)), constant_filter_(constant_filter != nullptr) {
-    if (constant_filter_ && constant_filter->dtype() == DType::kI32) {
+      : options_(std::move(options)), floats_(constant_filter != nullptr) {
+    if (constant_filter != nullptr && constant_filter->dtype() == DType::kI32) {
       integers_.emplace(*constant_filter, options_.grouped);
     }
   }
@@ -231,23 +224,9 @@ class ConvolutionKernel final : public Kernel {
       ConvolveAll<int32_t>(geometry, context.num_threads, work, data, filter, output);
       return absl::OkStatus();
     }
-    const std::shared_ptr<const OneDnnConvolution> onednn =
-        constant_filter_ ? onednn_.Find(geometry, filter.data<float>()) : nullptr;
-    if (onednn == nullptr) {
-      ConvolveAll<float>(geometry, context.num_threads, work, data, filter, output);
-      return absl::OkStatus();
-    }
-    const int64_t items = data.dim(0);
-    const float* in = data.data<float>();
-    float* const out = output.mutable_data<float>();
-    std::atomic<bool> failed = false;
-    ParallelFor(context.num_threads, items, work, [&](int64_t item) {
-      if (!onednn->Run(in + item * (data.num_elements() / items),
-                       out + item * (output.num_elements() / items))) {
-        failed = true;
-      }
-    });
-    return failed ? absl::InternalError("oneDNN failed") : absl::OkStatus();
+    floats_.Run(context.num_threads, geometry, data.dim(0), filter.data<float>(),
+                data.data<float>(), output.mutable_data<float>());
+    return absl::OkStatus();
   }
 
  private:
@@ -258,7 +237,8 @@ class ConvolutionKernel final : public Kernel {
     std::atomic<bool> failed = false;
     ParallelFor(context.num_threads, items, work, [&](int64_t item) {
       if (!failed && !integers_->Run(
-                         geometry, data.data<int32_t>() + item * (data.num_elements() / items),
+                         context.num_threads, geometry,
+                         data.data<int32_t>() + item * (data.num_elements() / items),
                          output.mutable_data<int32_t>() + item * (output.num_elements() / items))) {
         failed = true;
       }
@@ -267,9 +247,8 @@ class ConvolutionKernel final : public Kernel {
   }
 
   const ConvolutionOptions options_;
-  const bool constant_filter_;
+  const FloatConvolution floats_;
   std::optional<IntegerConvolution> integers_;
-  mutable OneDnnConvolutions onednn_;
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request) {

@@ -3,8 +3,8 @@
 // the first two also i32, which wraps (in f32 where that is exact, integer_convolution.h).
 // Attributes strides, dilations, pads_begin, pads_end, auto_pad.
 //
-// A constant f32 filter runs in oneDNN, item by item; everything else in loops that add in the
-// order input channel, then filter position. Either way an item's bits follow from the item alone.
+// Elements are summed in the order input channel, then filter position, in f32 by fused
+// multiply-adds (float_convolution.h): an item's bits follow from the item alone.
 #ifndef BEAMWRIGHT_OPS_KERNELS_CONVOLUTION_H_
 #define BEAMWRIGHT_OPS_KERNELS_CONVOLUTION_H_
 

@@ -31,7 +31,7 @@ IntegerConvolution::IntegerConvolution(const Tensor& filter, bool grouped) {
     // Groups read separate channels, which a portion can't be cut out of.
     const bool fits = grouped || largest * kUsualLargest < kExact;
     if (portions_.empty() || !fits) {
-      portions_.push_back({channel, 0, {}, 0, std::make_unique<OneDnnConvolutions>()});
+      portions_.push_back({channel, 0, {}, 0, std::make_unique<FloatConvolution>(true)});
       for (size_t output = 0; output < sums.size(); ++output) {
         grown[output] -= sums[output];
       }
@@ -49,8 +49,8 @@ IntegerConvolution::IntegerConvolution(const Tensor& filter, bool grouped) {
   }
 }
 
-bool IntegerConvolution::Run(const ConvolutionGeometry& geometry, const int32_t* in,
-                             int32_t* out) const {
+bool IntegerConvolution::Run(int num_threads, const ConvolutionGeometry& geometry,
+                             const int32_t* in, int32_t* out) const {
   const int64_t in_plane = geometry.InPlane();
   const int64_t results = geometry.groups * geometry.out_channels * geometry.OutPlane();
   std::fill(out, out + results, 0);
@@ -70,10 +70,8 @@ bool IntegerConvolution::Run(const ConvolutionGeometry& geometry, const int32_t*
     }
     ConvolutionGeometry part = geometry;
     part.in_channels = portion.count;
-    const auto onednn = portion.onednn->Find(part, portion.filter.data());
-    if (onednn == nullptr || !onednn->Run(source.data(), sums.data())) {
-      return false;
-    }
+    portion.convolution->Run(num_threads, part, 1, portion.filter.data(), source.data(),
+                             sums.data());
     std::transform(sums.begin(), sums.end(), out, out,
                    [](float sum, int32_t before) { return before + static_cast<int32_t>(sum); });
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "ops/base/vector_isa.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
 #include "ops/kernels/widen.h"
@@ -92,6 +93,63 @@ void ForEachElement(const WindowAxes& axes, const Window& window, Visit visit) {
   }
 }
 
+// Calls visit(index of the row's first output, z, y) for each row of outputs of a plane, in order.
+template <typename Visit>
+void ForEachRow(const WindowAxes& axes, Visit visit) {
+  for (int64_t z = 0; z < axes[0].out; ++z) {
+    for (int64_t y = 0; y < axes[1].out; ++y) {
+      visit((z * axes[1].out + y) * axes[2].out, z, y);
+    }
+  }
+}
+
+// Rows of outputs are computed together, a position of the window after the other, where windows
+// are no wider than this. Wider ones (their extent is any number below 2^31) are computed one by
+// one.
+constexpr int64_t kMostRowKernel = 64;
+bool ByRows(const WindowAxes& axes) { return axes[2].kernel <= kMostRowKernel; }
+
+// For a row of outputs calls visit(start, first, end) for each position of the window, in order:
+// outputs x of [first, end) have their element at in[start + x * stride].
+template <typename Visit>
+void ForEachTap(const WindowAxes& axes, int64_t z, int64_t y, Visit visit) {
+  const auto& [depth, height, width] = axes;
+  const auto planes = depth.InsideOf(z);
+  const auto lines = height.InsideOf(y);
+  for (int64_t kd = planes.first; kd < planes.second; ++kd) {
+    const int64_t in_z = z * depth.stride - depth.pad_begin + kd * depth.dilation;
+    for (int64_t kh = lines.first; kh < lines.second; ++kh) {
+      const int64_t in_y = y * height.stride - height.pad_begin + kh * height.dilation;
+      const int64_t row = (in_z * height.in + in_y) * width.in;
+      for (int64_t kw = 0; kw < width.kernel; ++kw) {
+        const auto [first, end] = width.OutputsOf(kw);
+        visit(row + kw * width.dilation - width.pad_begin, first, end);
+      }
+    }
+  }
+}
+
+// combine(out[x], in[start + x * stride]) for x of [first, end).
+template <typename T, typename Combine>
+void CombineRow(const T* in, int64_t start, int64_t stride, int64_t first, int64_t end, T* out,
+                Combine combine) {
+  VectorizedFor<T>([=]() BW_ALWAYS_INLINE {
+    if (stride == 1) {
+      for (int64_t x = first; x < end; ++x) {
+        out[x] = combine(out[x], in[start + x]);
+      }
+    } else if (stride == 2) {
+      for (int64_t x = first; x < end; ++x) {
+        out[x] = combine(out[x], in[start + 2 * x]);
+      }
+    } else {
+      for (int64_t x = first; x < end; ++x) {
+        out[x] = combine(out[x], in[start + x * stride]);
+      }
+    }
+  });
+}
+
 int64_t PlaneSize(const WindowAxes& axes) { return axes[0].in * axes[1].in * axes[2].in; }
 
 // Calls body(index) for each plane of the data, which has elements.
@@ -147,8 +205,34 @@ struct MaxPoolOp {
     return absl::OkStatus();
   }
 
+  // The largest, without a number that is none: NaN stands for no number so far.
+  template <typename T>
+  static void PlaneOfValues(const WindowAxes& axes, const T* in, T* out) {
+    constexpr bool kIsFloat = std::is_floating_point_v<T>;
+    constexpr T kNone =
+        kIsFloat ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::lowest();
+    const int64_t width = axes[2].out;
+    ForEachRow(axes, [&](int64_t at, int64_t z, int64_t y) {
+      T* const row = out + at;
+      std::fill(row, row + width, kNone);
+      ForEachTap(axes, z, y, [&](int64_t start, int64_t first, int64_t end) {
+        CombineRow(in, start, axes[2].stride, first, end, row, [](T best, T x) BW_ALWAYS_INLINE {
+          return x > best || best != best ? x : best;
+        });
+      });
+      if constexpr (kIsFloat) {
+        std::replace_if(
+            row, row + width, [](T x) { return x != x; }, std::numeric_limits<T>::lowest());
+      }
+    });
+  }
+
   template <typename T>
   static void Plane(const WindowAxes& axes, const T* in, T* out, int64_t* indices) {
+    if (indices == nullptr && ByRows(axes)) {
+      PlaneOfValues(axes, in, out);
+      return;
+    }
     ForEachWindow(axes, [&](int64_t at, const Window& window) {
       T best = std::numeric_limits<T>::lowest();
       int64_t index = 0;
@@ -238,19 +322,24 @@ struct AvgPoolOp {
     return absl::OkStatus();
   }
 
-  // Positions of a window that count.
-  static int64_t Divisor(const Options& options, const WindowAxes& axes, const Window& window) {
-    int64_t count = 1;
-    for (size_t axis = 0; axis < 3; ++axis) {
-      const WindowAxis& a = axes[axis];
-      if (options.exclude_pad) {
-        count *= window.inside[axis].second - window.inside[axis].first;
-      } else {
-        const int64_t room = a.in + a.pad_end - window.start[axis];  // up to the end of the pad
-        count *= std::clamp<int64_t>((room + a.dilation - 1) / a.dilation, 0, a.kernel);
-      }
+  // Positions of output o's window that count, along one axis.
+  static int64_t Counted(const Options& options, const WindowAxis& axis, int64_t o) {
+    if (options.exclude_pad) {
+      const auto [first, end] = axis.InsideOf(o);
+      return end - first;
     }
-    return count;
+    const int64_t room = axis.in + axis.pad_end - (o * axis.stride - axis.pad_begin);
+    return std::clamp<int64_t>((room + axis.dilation - 1) / axis.dilation, 0, axis.kernel);
+  }
+
+  // Row (z, y) of sums.
+  template <typename T>
+  static void SumRow(const WindowAxes& axes, const T* in, int64_t z, int64_t y, T* row) {
+    std::fill(row, row + axes[2].out, T{});
+    ForEachTap(axes, z, y, [&](int64_t start, int64_t first, int64_t end) {
+      CombineRow(in, start, axes[2].stride, first, end, row,
+                 [](T sum, T x) BW_ALWAYS_INLINE { return sum + x; });
+    });
   }
 
   template <typename T>
@@ -259,14 +348,30 @@ struct AvgPoolOp {
     const int64_t size_in = PlaneSize(axes);
     const int64_t size_out = axes[0].out * axes[1].out * axes[2].out;
     T* const all = output.mutable_data<T>();
+    std::vector<int64_t> across;  // positions of a window that count, of the last axis
+    for (int64_t x = 0; x < axes[2].out; ++x) {
+      across.push_back(Counted(options, axes[2], x));
+    }
     ForEachPlane(context, data, output, axes, [&](int64_t plane) {
       const T* in = data.data<T>() + plane * size_in;
       T* out = all + plane * size_out;
-      ForEachWindow(axes, [&](int64_t at, const Window& window) {
-        T sum{};
-        ForEachElement(axes, window, [&](int64_t i) { sum += in[i]; });
-        const int64_t count = Divisor(options, axes, window);
-        out[at] = count == 0 ? T{} : sum / static_cast<T>(count);
+      if (!ByRows(axes)) {
+        ForEachWindow(axes, [&](int64_t at, const Window& window) {
+          T sum{};
+          ForEachElement(axes, window, [&](int64_t i) { sum += in[i]; });
+          out[at] = sum;
+        });
+      }
+      ForEachRow(axes, [&](int64_t at, int64_t z, int64_t y) {
+        T* const row = out + at;
+        if (ByRows(axes)) {
+          SumRow(axes, in, z, y, row);
+        }
+        const int64_t counted = Counted(options, axes[0], z) * Counted(options, axes[1], y);
+        for (int64_t x = 0; x < axes[2].out; ++x) {
+          const int64_t count = counted * across[static_cast<size_t>(x)];
+          row[x] = count == 0 ? T{} : row[x] / static_cast<T>(count);
+        }
       });
     });
   }

@@ -88,6 +88,13 @@ std::pair<int64_t, int64_t> WindowAxis::InsideOf(int64_t o) const {
   return {std::min(first, kernel), std::max(std::min(end, kernel), std::min(first, kernel))};
 }
 
+std::pair<int64_t, int64_t> WindowAxis::OutputsOf(int64_t k) const {
+  const int64_t shift = k * dilation - pad_begin;
+  const int64_t first = std::min(shift < 0 ? CeilDiv(-shift, stride) : 0, out);
+  const int64_t end = shift < in ? (in - 1 - shift) / stride + 1 : 0;
+  return {first, std::clamp(end, first, out)};
+}
+
 absl::StatusOr<WindowAxis> MakeWindowAxis(const WindowOptions& options, size_t spatial, int64_t in,
                                           int64_t kernel) {
   using AutoPad = WindowOptions::AutoPad;

@@ -45,6 +45,8 @@ struct WindowAxis {
 
   // Kernel positions k with 0 <= o * stride - pad_begin + k * dilation < in, [first, second).
   std::pair<int64_t, int64_t> InsideOf(int64_t o) const;
+  // Outputs o for which that holds of kernel position k, [first, second).
+  std::pair<int64_t, int64_t> OutputsOf(int64_t k) const;
   friend bool operator==(const WindowAxis&, const WindowAxis&) = default;
 };
 

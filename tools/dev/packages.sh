@@ -4,7 +4,7 @@
 # Packages by what needs them (Debian 12).
 build_packages=(
   g++ cmake ninja-build ccache pkg-config libgrpc++-dev libprotobuf-dev protobuf-compiler
-  protobuf-compiler-grpc libabsl-dev libdnnl-dev libpugixml-dev libonnx-dev libzip-dev
+  protobuf-compiler-grpc libabsl-dev libpugixml-dev libonnx-dev libzip-dev
   zlib1g-dev libsentencepiece-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libcpp-httplib-dev
   libbrotli-dev libboost-dev libicu-dev rapidjson-dev libsndfile1-dev
   libgtest-dev libgmock-dev)

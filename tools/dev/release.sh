@@ -43,7 +43,7 @@ run_deb() {
 run_aarch64() {
   local -a libraries tests=()
   local folder
-  mapfile -t libraries < <(printf '%s\n' "${build_packages[@]}" | grep -e '-dev$' | grep -vx libdnnl-dev)
+  mapfile -t libraries < <(printf '%s\n' "${build_packages[@]}" | grep -e '-dev$')
   say "libraries for arm64, into build/aarch64-sysroot (build/aarch64-sysroot.log)"
   quietly aarch64-sysroot.log deploy/aarch64/sysroot.sh "$root/build/aarch64-sysroot" "${libraries[@]}"
   # Without those of tools/graph, which start programs: qemu runs one program and not what it starts.

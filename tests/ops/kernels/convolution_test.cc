@@ -1,11 +1,12 @@
-// Convolutions against nested loops in double, and against what one item alone gives.
+// Convolutions against nested loops, in double and as chains of fused multiply-adds, whose bits
+// they have with every instruction set and number of threads, in a batch and alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "ops/kernels/onednn_convolution.h"
+#include "ops/base/vector_isa.h"
 #include "tests/ops/kernels/onnx_vectors.h"
 #include "tests/ops/kernels/run_operator.h"
 
@@ -59,10 +60,11 @@ Problem RandomProblem(Random& random, size_t rank) {
 }
 
 // out[n, oc, o] = sum over ic, k of in[n, ic, o * stride - begin + k * dilation] * filter[oc, ic,
-// k]
-template <typename T>
-std::vector<double> Naive(const Problem& p, const std::vector<T>& in,
-                          const std::vector<T>& filter) {
+// k]. Terms are added by `add` in the order of the filter; those of the padding are left out.
+template <typename Sum = double, typename T>
+std::vector<Sum> Naive(
+    const Problem& p, const std::vector<T>& in, const std::vector<T>& filter,
+    Sum (*add)(Sum, Sum, Sum) = [](Sum a, Sum b, Sum sum) { return sum + a * b; }) {
   const size_t rank = p.extents.size();
   Ints outs;
   for (size_t i = 0; i < rank; ++i) {
@@ -75,11 +77,11 @@ std::vector<double> Naive(const Problem& p, const std::vector<T>& in,
     for (const int64_t x : list) result *= x;
     return result;
   };
-  std::vector<double> result;
+  std::vector<Sum> result;
   for (int64_t n = 0; n < p.items; ++n) {
     for (int64_t oc = 0; oc < p.groups * p.out; ++oc) {
       for (int64_t o = 0; o < product(outs); ++o) {
-        double sum = 0;
+        Sum sum = 0;
         for (int64_t ic = 0; ic < p.in; ++ic) {
           for (int64_t k = 0; k < product(p.kernel); ++k) {
             int64_t at = 0, rest_o = o, rest_k = k, step = 1;
@@ -95,10 +97,11 @@ std::vector<double> Naive(const Problem& p, const std::vector<T>& in,
             }
             if (!inside) continue;
             const int64_t channel = oc / p.out * p.in + ic;
-            sum += static_cast<double>(in[static_cast<size_t>(
-                       (n * p.groups * p.in + channel) * product(p.extents) + at)]) *
-                   static_cast<double>(
-                       filter[static_cast<size_t>((oc * p.in + ic) * product(p.kernel) + k)]);
+            sum = add(static_cast<Sum>(in[static_cast<size_t>(
+                          (n * p.groups * p.in + channel) * product(p.extents) + at)]),
+                      static_cast<Sum>(
+                          filter[static_cast<size_t>((oc * p.in + ic) * product(p.kernel) + k)]),
+                      sum);
           }
         }
         result.push_back(sum);
@@ -170,28 +173,75 @@ TEST(Convolution, IntegersAreExactWhateverTheirSize) {
   }
 }
 
-// An item's bits must not depend on the batch, with constant filters (oneDNN) and without.
-TEST(Convolution, AnItemIsTheSameAloneAndInABatchForAnyNumberOfThreads) {
+// Each way that a convolution is computed (ops/kernels/float_convolution.h), with extents that
+// leave rests of each kind: tiles, strips, blocks of rows, channels, positions, items.
+std::vector<std::pair<const char*, Problem>> EachWay() {
+  //                                  items, groups, in, out, extents, kernel, strides, dilations,
+  //                                  pads at the begin and the end
+  return {
+      {"window in tiles", {2, 1, 64, 21, {23, 60}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}},
+      {"strides and dilations", {2, 1, 5, 19, {31, 45}, {3, 4}, {2, 3}, {2, 2}, {2, 3}, {1, 4}}},
+      {"narrow rows", {3, 1, 6, 40, {50, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}},
+      {"rows of one", {1, 1, 4, 33, {90, 3}, {2, 3}, {1, 1}, {1, 1}, {1, 0}, {0, 0}}},
+      {"sound in tiles", {1, 1, 40, 30, {2100}, {5}, {1}, {1}, {2}, {2}}},
+      {"wide strides", {2, 1, 1, 30, {3000}, {51}, {10}, {1}, {0}, {0}}},
+      {"stride beyond the window", {1, 1, 3, 8, {40, 41}, {1, 2}, {3, 4}, {1, 1}, {0, 1}, {0, 0}}},
+      {"volume", {2, 1, 3, 9, {7, 9, 11}, {2, 3, 3}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {0, 1, 1}}},
+      {"in place", {2, 1, 70, 37, {9, 11}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}},
+      {"in place, groups", {2, 3, 20, 8, {97}, {1}, {1}, {1}, {0}, {0}}},
+      {"deep", {1, 1, 300, 50, {6, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}},
+      {"groups", {2, 4, 6, 5, {14, 20}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}}},
+      {"depthwise", {2, 33, 1, 1, {12, 80}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}},
+      {"depthwise, strides", {2, 9, 1, 2, {13, 75}, {3, 3}, {2, 2}, {1, 2}, {1, 1}, {1, 1}}},
+      {"depthwise sound", {2, 40, 1, 1, {7}, {31}, {1}, {1}, {15}, {15}}},
+      {"rows, few positions", {3, 1, 40, 130, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}},
+      {"rows, many items", {70, 1, 16, 65, {4, 2}, {2, 1}, {2, 1}, {1, 1}, {0, 0}, {0, 0}}},
+      {"rows, data as it is", {5, 1, 30, 60, {2, 3}, {2, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}},
+      {"rows of one position", {5, 1, 48, 33, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}},
+  };
+}
+
+TEST(Convolution, AnElementIsOneChainOfFusedMultiplyAddsInEachWay) {
   Random random(2);
-  for (int trial = 0; trial < 12; ++trial) {
-    Problem p = RandomProblem(random, 2);
-    p.items = 4;
-    p.in = trial < 6 ? 16 : p.in;
-    p.constant = trial % 3 != 2;
-    p.extents = {random.Int(8, 40), random.Int(8, 40)};
+  for (auto& [name, p] : EachWay()) {
+    SCOPED_TRACE(name);
     const Tensor data = random.Floats(p.DataShape()), filter = random.Floats(p.FilterShape());
-    Call call = p.ToCall(data, filter);
-    const Tensor all = RunOne(call);
-    call.num_threads = 2;
-    EXPECT_TRUE(SameBits(all, RunOne(call)));
-    for (int64_t item = 0; item < p.items; ++item) {
-      call.inputs[0] = data.Rows(item, item + 1);
-      EXPECT_TRUE(SameBits(RunOne(call), all.Rows(item, item + 1))) << trial;
+    const std::vector<float> expected = Naive<float>(p, Floats(data), Floats(filter), &std::fma);
+    for (const VectorIsa isa : {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512}) {
+      const ScopedVectorIsa scope(isa);
+      for (const bool constant : {true, false}) {
+        p.constant = constant;
+        const Tensor out = RunOne(p.ToCall(data, filter));
+        ASSERT_TRUE(SameBits(out, F32(out.shape(), expected)));
+      }
     }
   }
 }
 
-// One kernel meets more shapes than it keeps primitives for, and each again.
+// Enough work in each of them that threads share it.
+TEST(Convolution, AnItemIsTheSameAloneAndInABatchForAnyNumberOfThreads) {
+  Random random(2);
+  for (Problem p : {
+           Problem{2, 1, 64, 40, {30, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+           Problem{2, 1, 512, 100, {8, 8}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+           Problem{2, 1, 16, 48, {3000}, {9}, {2}, {1}, {4}, {4}},
+           Problem{2, 60, 1, 1, {40, 80}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+           Problem{40, 1, 64, 128, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+       }) {
+    const Tensor data = random.Floats(p.DataShape()), filter = random.Floats(p.FilterShape());
+    Call call = p.ToCall(data, filter);
+    const Tensor all = RunOne(call);
+    for (call.num_threads = 2; call.num_threads <= 8; ++call.num_threads) {
+      EXPECT_TRUE(SameBits(all, RunOne(call))) << call.num_threads;
+    }
+    for (int64_t item = 0; item < p.items; ++item) {
+      call.inputs[0] = data.Rows(item, item + 1);
+      EXPECT_TRUE(SameBits(RunOne(call), all.Rows(item, item + 1))) << item;
+    }
+  }
+}
+
+// One kernel meets one shape after the other, and each again.
 TEST(Convolution, ShapesMayChangeFromCallToCall) {
   Random random(3);
   const Tensor filter = random.Floats({8, 8, 3, 3});
@@ -206,7 +256,7 @@ TEST(Convolution, ShapesMayChangeFromCallToCall) {
   EXPECT_EQ(node.outputs[0].shape, PartialShape({-1, 8, -1, -1}));
   const std::unique_ptr<Kernel> kernel = *op->make({node, infos, TestOperators()});
   for (int trial = 0; trial < 40; ++trial) {
-    p.extents = {5 + trial % (static_cast<int64_t>(OneDnnConvolutions::kMost) + 3), 7};
+    p.extents = {5 + trial % 11, 7};
     const Tensor data = random.Floats(p.DataShape());
     std::vector<Tensor> outputs(1);
     const Tensor* inputs[] = {&data, &filter};

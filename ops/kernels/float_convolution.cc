@@ -1,0 +1,240 @@
+#include "ops/kernels/float_convolution.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ops/kernels/convolution_tiles.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/strip_product.h"
+#include "ops/kernels/tap_rows.h"
+#include "ops/kernels/tiles.h"
+
+namespace beamwright::ops {
+namespace {
+
+// Output channels of a group over one input channel up to which taps are faster than strips.
+constexpr int64_t kMostTapChannels = 4;
+// Floats of strips that are packed at a time, and of the filter that passes over them: both stay in
+// a second-level cache.
+constexpr int64_t kPanelFloats = int64_t{1} << 16;
+constexpr int64_t kMostStrips = 16;
+// Rows of a block of the product (ops/kernels/strip_product.cc).
+constexpr int64_t kBlockRows = 14;
+// Positions that are made rows of a product at a time.
+constexpr int64_t kMostRows = 256;
+// Making a row takes as long as multiplying it by this many output channels; so does turning the
+// results around.
+constexpr int64_t kChannelsToMakeRow = 40;
+
+// The calling thread's own.
+struct Scratch {
+  std::vector<float> copy;
+  std::vector<float> strips;
+};
+Scratch& OwnScratch() {
+  static thread_local Scratch scratch;
+  return scratch;
+}
+
+// `memory` from its first multiple of 64 bytes on, at least `size` floats.
+float* Aligned(std::vector<float>& memory, int64_t size) {
+  constexpr uintptr_t kAlignment = 64;
+  const auto padded = static_cast<size_t>(size) + kAlignment / sizeof(float);
+  if (memory.size() < padded) {
+    memory.resize(padded);
+  }
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t skipped = (kAlignment - address % kAlignment) % kAlignment;
+  return memory.data() + skipped / sizeof(float);
+}
+
+// What all parts of one run know.
+struct Problem {
+  const ConvolutionGeometry& geometry;
+  const float* filter;
+  const float* in;
+  float* out;
+  VectorIsa isa;
+
+  int64_t depth() const { return geometry.in_channels * geometry.Kernel(); }
+  const float* group_in(int64_t item, int64_t group) const {
+    return in + (item * geometry.groups + group) * geometry.in_channels * geometry.InPlane();
+  }
+  float* group_out(int64_t item, int64_t group) const {
+    return out + (item * geometry.groups + group) * geometry.out_channels * geometry.OutPlane();
+  }
+  const float* group_filter(int64_t group) const {
+    return filter + group * geometry.out_channels * depth();
+  }
+};
+
+// Channels [first, first + count) of a group's results at a tile's positions.
+struct Part {
+  int64_t item;
+  int64_t group;
+  ConvolutionTile tile;
+  int64_t first;
+  int64_t count;
+};
+
+void RunStrips(const Problem& problem, const ConvolutionTiling& tiling, const Part& part) {
+  const int64_t depth = problem.depth();
+  const int64_t plane = problem.geometry.OutPlane();
+  Scratch& scratch = OwnScratch();
+  const float* const base =
+      tiling.Load(part.tile, problem.group_in(part.item, part.group), scratch.copy);
+  const int64_t strip_size = depth * kStripColumns;
+  const int64_t most_strips = std::clamp<int64_t>(kPanelFloats / strip_size, 1, kMostStrips);
+  float* const panel =
+      Aligned(scratch.strips, most_strips * strip_size + ConvolutionTiling::kSlack);
+  const int64_t height = EvenTile(part.count, std::max(kPanelFloats / depth, kBlockRows));
+  for (int64_t first = 0; first < part.tile.size(); first += most_strips * kStripColumns) {
+    const int64_t columns = std::min(most_strips * kStripColumns, part.tile.size() - first);
+    for (int64_t at = 0; at < columns; at += kStripColumns) {
+      tiling.PackStrip(part.tile, base, first + at, std::min(kStripColumns, columns - at),
+                       panel + at * depth);
+    }
+    for (int64_t channel = part.first; channel < part.first + part.count; channel += height) {
+      const int64_t rows = std::min(height, part.first + part.count - channel);
+      const ConstMatrix<float> filter = {problem.group_filter(part.group) + channel * depth, rows,
+                                         depth, depth};
+      float* const out =
+          problem.group_out(part.item, part.group) + channel * plane + part.tile.first + first;
+      MultiplyStrips(problem.isa, filter, panel, /*from_memory=*/false, {},
+                     {out, rows, columns, plane});
+    }
+  }
+}
+
+void RunTaps(const Problem& problem, const ConvolutionTiling& tiling, const Part& part) {
+  static_assert(kTapSlack <= ConvolutionTiling::kSlack);
+  const float* const base =
+      tiling.Load(part.tile, problem.group_in(part.item, part.group), OwnScratch().copy);
+  const int64_t plane = problem.geometry.OutPlane();
+  for (int64_t channel = part.first; channel < part.first + part.count; ++channel) {
+    const Taps taps = {tiling.offsets().data(),
+                       problem.group_filter(part.group) + channel * problem.depth(),
+                       problem.depth()};
+    float* const out = problem.group_out(part.item, part.group) + channel * plane + part.tile.first;
+    for (int64_t y = 0; y < part.tile.height; ++y) {
+      AddTaps(problem.isa, taps, base + y * tiling.row_step(), part.tile.width,
+              out + y * part.tile.width);
+    }
+  }
+}
+
+// An item's data is already the row that its one output position is made of.
+bool IsRow(const ConvolutionGeometry& geometry) {
+  return std::all_of(geometry.axes.begin(), geometry.axes.end(), [](const WindowAxis& axis) {
+    return axis.out == 1 && axis.in == axis.kernel && axis.pad_begin == 0 &&
+           (axis.kernel == 1 || axis.dilation == 1);
+  });
+}
+
+// What strips and rows take, in multiply-adds for each element of the filter's depth.
+bool RowsAreFaster(const ConvolutionGeometry& geometry) {
+  const auto whole = [](int64_t count) { return CeilDiv(count, kStripColumns) * kStripColumns; };
+  const int64_t positions = geometry.OutPlane();
+  const int64_t to_make = IsRow(geometry) ? 0 : kChannelsToMakeRow;
+  return geometry.groups == 1 && positions <= kMostRows &&
+         positions * (whole(geometry.out_channels) + to_make) <
+             whole(positions) * geometry.out_channels;
+}
+
+}  // namespace
+
+const PackedMatMul& FloatConvolution::Packed(const float* filter, int64_t outputs,
+                                             int64_t depth) const {
+  const absl::MutexLock lock(&mutex_);
+  if (packed_ == nullptr) {
+    packed_ = std::make_unique<const PackedMatMul>(
+        ConstMatrix<float>{filter, outputs, depth, depth}, /*transposed=*/true);
+  }
+  return *packed_;
+}
+
+void FloatConvolution::RunRows(int num_threads, const ConvolutionGeometry& geometry, int64_t items,
+                               const PackedMatMul& filter, const float* in, float* out) const {
+  const int64_t depth = filter.depth();
+  const int64_t channels = geometry.out_channels;
+  if (IsRow(geometry)) {
+    filter.Run(num_threads, {in, items, depth, depth}, {}, {out, items, channels, channels});
+    return;
+  }
+  const int64_t positions = geometry.OutPlane();
+  const int64_t in_size = geometry.in_channels * geometry.InPlane();
+  const ConvolutionTiling tiling(geometry, /*copies=*/false, /*least=*/1);
+  const int64_t at_once = std::max<int64_t>(1, kMostRows / positions);  // items
+  std::vector<float> rows(static_cast<size_t>(std::min(items, at_once) * positions * depth));
+  std::vector<float> results(static_cast<size_t>(std::min(items, at_once) * positions * channels));
+  for (int64_t first = 0; first < items; first += at_once) {
+    const int64_t count = std::min(at_once, items - first);
+    // 1. A row for each position.
+    ParallelFor(num_threads, count, count * positions * depth * 2, [&](int64_t item) {
+      for (int64_t i = 0; i < tiling.count(); ++i) {
+        const ConvolutionTile tile = tiling.tile(i);
+        const float* const base =
+            tiling.Load(tile, in + (first + item) * in_size, OwnScratch().copy);
+        for (int64_t p = 0; p < tile.size(); ++p) {
+          const float* const from = base + p / tile.width * tiling.row_step() + p % tile.width;
+          float* const row = rows.data() + (item * positions + tile.first + p) * depth;
+          for (int64_t k = 0; k < depth; ++k) {
+            row[k] = from[tiling.offsets()[static_cast<size_t>(k)]];
+          }
+        }
+      }
+    });
+    // 2. The product.
+    filter.Run(num_threads, {rows.data(), count * positions, depth, depth}, {},
+               {results.data(), count * positions, channels, channels});
+    // 3. Channels before positions.
+    ParallelFor(num_threads, count, count * positions * channels * 2, [&](int64_t item) {
+      const float* const from = results.data() + item * positions * channels;
+      float* const to = out + (first + item) * positions * channels;
+      for (int64_t channel = 0; channel < channels; ++channel) {
+        for (int64_t p = 0; p < positions; ++p) {
+          to[channel * positions + p] = from[p * channels + channel];
+        }
+      }
+    });
+  }
+}
+
+void FloatConvolution::Run(int num_threads, const ConvolutionGeometry& geometry, int64_t items,
+                           const float* filter, const float* in, float* out) const {
+  const Problem problem = {geometry, filter, in, out, CurrentVectorIsa()};
+  if (constant_filter_ && RowsAreFaster(geometry)) {
+    RunRows(num_threads, geometry, items, Packed(filter, geometry.out_channels, problem.depth()),
+            in, out);
+    return;
+  }
+  const bool by_taps = geometry.in_channels == 1 && geometry.out_channels <= kMostTapChannels;
+  const int64_t groups = items * geometry.groups;
+  const int64_t outputs = groups * geometry.out_channels * geometry.OutPlane();
+  const int64_t work = outputs > kMinLongWork
+                           ? kMinLongWork
+                           : outputs * std::min(problem.depth(), kMinLongWork / outputs + 1);
+  const Sharing sharing = SharingFor(num_threads, work);
+  const int64_t least = sharing.threads <= 1 ? 1 : CeilDiv(2 * sharing.threads, groups);
+  const ConvolutionTiling tiling(geometry, /*copies=*/by_taps, least);
+  // Channels are shared out where there are not tiles enough: each part loads the tile again.
+  const int64_t tiles = groups * tiling.count();
+  const int64_t height =
+      SharedTile(geometry.out_channels, geometry.out_channels, tiles, sharing.threads);
+  const int64_t parts = CeilDiv(geometry.out_channels, height);
+  ParallelFor(sharing, tiles * parts, [&](int64_t index) {
+    const int64_t group = index / parts / tiling.count();
+    const int64_t first = index % parts * height;
+    const Part part = {group / geometry.groups, group % geometry.groups,
+                       tiling.tile(index / parts % tiling.count()), first,
+                       std::min(height, geometry.out_channels - first)};
+    if (by_taps) {
+      RunTaps(problem, tiling, part);
+    } else {
+      RunStrips(problem, tiling, part);
+    }
+  });
+}
+
+}  // namespace beamwright::ops
