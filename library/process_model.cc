@@ -86,6 +86,7 @@ absl::StatusOr<std::unique_ptr<ProcessModel>> ProcessModel::LoadHere(const std::
                absl::StrCat("bundle '", bundle, "'")));
   engine::EngineOptions engine_options;
   engine_options.num_threads = options.num_threads;
+  engine_options.num_streams = engine::EngineOptions::kStreamsAsWorkIs;
   engine_options.max_rows = options.max_rows;
   // A forecast spares a server work that another one may do in time. Here is no other.
   engine_options.forecast_deadlines = false;

@@ -3,11 +3,9 @@
 // loaded in --startup-timeout, 4 when it hangs after a signal.
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -295,18 +293,6 @@ absl::Status CheckConfig(const serving::Flags& flags) {
   return folders.empty() ? absl::NotFoundError("there is no model to serve") : absl::OkStatus();
 }
 
-// A waiting OpenMP team spins by default, on cores that gRPC's threads and everybody else need; on
-// a busy machine that costs several times the throughput. The runtime reads its policy when it is
-// loaded, before main, so the program starts itself once more with the policy set. A value that
-// the user sets is kept.
-void LetIdleThreadsSleep(char** argv) {
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-    execv("/proc/self/exe", argv);
-    // Where that is not possible the program goes on, correct and slower.
-  }
-}
-
 // Those that there are at least: the engine's, HTTP's, gRPC's and one for each task.
 absl::Status CheckThreads(const serving::Flags& flags) {
   constexpr int kOthers = 48;
@@ -361,7 +347,6 @@ int Main(int argc, char** argv) {
 }  // namespace beamwright
 
 int main(int argc, char** argv) {
-  beamwright::LetIdleThreadsSleep(argv);
   const int exit_code = beamwright::Main(argc, argv);
   beamwright::serving::FlushLog(beamwright::kLastLines);
   return exit_code;

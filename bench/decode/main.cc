@@ -36,7 +36,7 @@ struct Flags {
   int beam = 0;
   std::vector<int> concurrency = {1};
   std::vector<int> threads = {1};
-  std::vector<int> streams = {1};
+  std::vector<int> streams = {engine::EngineOptions::kStreamsAsWorkIs};
   int max_length = 0;
   bool fixed_length = false;
   double seconds = 3;
@@ -88,8 +88,8 @@ void AddFlags(CLI::App& decode, Flags& flags) {
   decode
       .add_option(
           "--streams", flags.streams,
-          "Engine threads that share them, as --inference-streams of the server; a case for "
-          "each number")
+          "Engine threads that share them, as --inference-streams of the server (0: as many as "
+          "there is work for); a case for each number")
       ->delimiter(',')
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

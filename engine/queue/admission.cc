@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/queue/stream_plan.h"
 #include "engine/request/stream_share.h"
 #include "engine/status/error_details.h"
 #include "ops/base/status.h"
@@ -14,12 +15,6 @@ constexpr absl::Duration kSweepInterval = absl::Milliseconds(5);
 // Bounds of the retry delay that refused clients get.
 constexpr absl::Duration kSoonest = absl::Milliseconds(20);
 constexpr absl::Duration kLatest = absl::Seconds(10);
-
-// Another stream reads the weights once more. Worth it from this number of rows each: a block of a
-// product where a cache holds the weights, and enough to compute for as long as memory takes where
-// none does (docs/architecture.md, 'Streams').
-constexpr int64_t kRowsOfAStream = 16;
-constexpr int64_t kRowsOfALargeStream = 64;
 
 // This part of rows and bytes is kept for calls of which no source runs.
 constexpr int kShareOfNewcomers = 8;
@@ -303,13 +298,12 @@ bool Admission::IsDone() const {
 }
 
 int Admission::NumActive() const {
-  const auto most = static_cast<int64_t>(streams_.size());
+  const auto most = static_cast<int>(streams_.size());
   if (options_.num_streams != EngineOptions::kStreamsAsWorkIs) {
-    return static_cast<int>(most);
+    return most;
   }
-  const int64_t rows = AllRunning().rows + queue_.rows();
-  const int64_t each = num_large_ > 0 ? kRowsOfALargeStream : kRowsOfAStream;
-  return static_cast<int>(std::clamp<int64_t>(rows / each, 1, most));
+  return StreamsForRows(AllRunning().rows + queue_.rows(), num_large_ > 0, options_.num_threads,
+                        most);
 }
 
 int Admission::Threads(int number) {
@@ -328,7 +322,7 @@ int Admission::Threads(int number) {
     }
   }
   const int all = options_.num_threads;
-  const int part = all / sharing + (before < all % sharing ? 1 : 0);
+  const int part = ThreadsOfStream(all, sharing, before);
   int& own = streams_[static_cast<size_t>(number)].threads;
   own = std::max(1, is_fixed ? part : std::min(part, all - taken));
   return own;

@@ -315,13 +315,13 @@ TEST_F(AdmissionTest, AStreamThatTakesNoWorkIsNoSignOfLife) {
 
 // 64 rows make a stream as long as a model that no cache holds has work, be it in the queue.
 TEST_F(AdmissionTest, StreamsOfALargeModelHaveMoreRows) {
-  StartAsWorkIs(/*cached_bytes=*/-1);
+  StartAsWorkIs(/*cached_bytes=*/-1, /*threads=*/16);
   for (int i = 0; i < 127; ++i) {
     Enqueue(1);
   }
   const Admission::Requests running = Take(0);
   EXPECT_EQ(running.size(), 127U);
-  EXPECT_EQ(admission_->Threads(0), 4);
+  EXPECT_EQ(admission_->Threads(0), 16);
   Enqueue(1);
   EXPECT_EQ(Take(1).size(), 1U) << "128 rows are work for two";
 }
