@@ -21,7 +21,15 @@ namespace beamwright::engine {
 namespace {
 
 constexpr int kGoldenTrials = 100;
-constexpr int kMadeUpTrials = 40;
+// Made-up requests: 200, since one answer in 200 may differ, but fewer of a model whose steps take
+// long. None goes on beyond a few tokens, so that a trial takes no longer than a load.
+constexpr int kMadeUpTrials = 200;
+constexpr int kFewestMadeUpTrials = 40;
+constexpr int64_t kMadeUpBytes = int64_t{4} << 30;  // weights read, if each reads all of them once
+constexpr int kMadeUpLength = 8;
+// Answers that are compared before others are asked for, and then twice as many each time: a
+// precision that is out goes no further.
+constexpr size_t kFirstWave = 10;
 constexpr double kLargestTrialShift = 0.1;  // as far as golden requests of fewer bits may be off
 
 using TrialAnswers = std::vector<std::unique_ptr<v1::Decoded>>;
@@ -114,6 +122,14 @@ void WidenList(const DecodeModel& model, v1::DecodeOptions& options) {
   }
 }
 
+void LimitLength(const DecodeModel& model, v1::DecodeOptions& options) {
+  v1::DecodeOptions limited = options;
+  limited.set_max_length(kMadeUpLength);
+  if (ResolveOptions(model, limited).ok()) {
+    options = limited;
+  }
+}
+
 absl::StatusOr<std::vector<TrialRequest>> MakeTrials(const DecodeModel& model,
                                                      const std::string& golden) {
   std::vector<TrialRequest> trials;
@@ -123,11 +139,15 @@ absl::StatusOr<std::vector<TrialRequest>> MakeTrials(const DecodeModel& model,
     trials.push_back({line.source, line.options});
   }
   std::mt19937 random(1);
-  for (int i = 0; lines.empty() && model.has_encoder() && i < kMadeUpTrials; ++i) {
+  const auto made_up = static_cast<int>(
+      std::clamp<int64_t>(kMadeUpBytes / std::max<int64_t>(model.weight_bytes(), 1),
+                          kFewestMadeUpTrials, kMadeUpTrials));
+  for (int i = 0; lines.empty() && model.has_encoder() && i < made_up; ++i) {
     const int length = std::min(2 + i % 12, MaxSourceLength(model));
     v1::Source source = RandomTrialSource(model.parts(), length, random);
     if (source.kind_case() != v1::Source::KIND_NOT_SET) {
       trials.push_back({std::move(source), {}});
+      LimitLength(model, trials.back().options);
     }
   }
   for (TrialRequest& trial : trials) {
@@ -136,14 +156,21 @@ absl::StatusOr<std::vector<TrialRequest>> MakeTrials(const DecodeModel& model,
   return trials;
 }
 
-absl::StatusOr<TrialAnswers> DecodeTrials(const std::shared_ptr<const DecodeModel>& model,
-                                          absl::Span<const TrialRequest> trials) {
+// Appends the model's answers to trials [answers.size(), end), on all threads; null where one
+// fails.
+absl::Status DecodeTrials(const std::shared_ptr<const DecodeModel>& model,
+                          absl::Span<const TrialRequest> trials, size_t end,
+                          TrialAnswers& answers) {
+  const size_t begin = answers.size();
+  if (begin >= end) {
+    return absl::OkStatus();
+  }
   EngineOptions options;
-  options.num_threads = 1;
+  options.num_streams = EngineOptions::kStreamsAsWorkIs;
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Start(options));
-  TrialAnswers answers(trials.size());
-  absl::BlockingCounter left(static_cast<int>(trials.size()));
-  for (size_t i = 0; i < trials.size(); ++i) {
+  answers.resize(end);
+  absl::BlockingCounter left(static_cast<int>(end - begin));
+  for (size_t i = begin; i < end; ++i) {
     engine->Decode(model, trials[i].source, trials[i].options, {},
                    [&answers, &left, i](absl::StatusOr<v1::Decoded> decoded) {
                      if (decoded.ok()) {
@@ -153,7 +180,7 @@ absl::StatusOr<TrialAnswers> DecodeTrials(const std::shared_ptr<const DecodeMode
                    });
   }
   left.Wait();
-  return answers;
+  return absl::OkStatus();
 }
 
 bool HaveSameTokens(const v1::Hypothesis& a, const v1::Hypothesis& b) {
@@ -162,8 +189,10 @@ bool HaveSameTokens(const v1::Hypothesis& a, const v1::Hypothesis& b) {
 
 }  // namespace
 
-bool PrecisionTrial::IsClose() const {
-  return requests > 0 && 100 * other_best <= requests && 10 * other_lists <= requests &&
+bool PrecisionTrial::IsClose() const { return requests > 0 && IsClose(requests); }
+
+bool PrecisionTrial::IsClose(int of_requests) const {
+  return 200 * other_best <= of_requests && 20 * other_lists <= of_requests &&
          largest_shift <= kLargestTrialShift;
 }
 
@@ -199,54 +228,93 @@ PrecisionTrial CompareAnswers(absl::Span<const std::unique_ptr<v1::Decoded>> exa
   return trial;
 }
 
-absl::StatusOr<std::shared_ptr<const DecodeModel>> CompileAuto(bundle::Bundle bundle,
-                                                               CompileOptions options) {
+namespace {
+
+using ModelPtr = std::shared_ptr<const DecodeModel>;
+
+// Those that this CPU computes faster than f32, the fastest and least exact first.
+std::vector<v1::Precision> Candidates() {
+  std::vector<v1::Precision> candidates = {v1::PRECISION_INT8, v1::PRECISION_INT8_CORE};
+  if (HasBf16Tiles()) {
+    candidates.push_back(v1::PRECISION_BF16_AMX);
+  }
+  if (HasBf16Products()) {
+    candidates.push_back(v1::PRECISION_BF16_DOT);
+  }
+  candidates.push_back(v1::PRECISION_BF16);
+  return candidates;
+}
+
+// Compares answers of a model in other precisions with those in f32.
+class Comparison {
+ public:
+  Comparison(ModelPtr exact, std::vector<TrialRequest> trials)
+      : exact_(std::move(exact)), trials_(std::move(trials)) {}
+
+  // Adds the outcome to `note`.
+  absl::StatusOr<bool> IsClose(const ModelPtr& model, std::string& note) {
+    PrecisionTrial trial;
+    TrialAnswers answers;
+    size_t end = 0;
+    do {
+      end = std::min(end == 0 ? kFirstWave : 2 * end, trials_.size());
+      BW_RETURN_IF_ERROR(DecodeTrials(exact_, trials_, end, exact_answers_));
+      BW_RETURN_IF_ERROR(DecodeTrials(model, trials_, end, answers));
+      trial = CompareAnswers(absl::MakeConstSpan(exact_answers_).first(end), answers);
+    } while (end < trials_.size() && trial.IsClose(static_cast<int>(trials_.size())));
+    absl::StrAppend(&note, "; ", model->parts().precision.name, ": ", trial.ToString());
+    return trial.IsClose();
+  }
+
+ private:
+  const ModelPtr exact_;
+  const std::vector<TrialRequest> trials_;
+  TrialAnswers exact_answers_;  // of the first trials, as far as they were compared
+};
+
+}  // namespace
+
+absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions options) {
   const auto note = std::make_shared<std::string>();
   options.precision_note = note;
-  const auto compile = [&options](v1::Precision precision, bundle::Bundle own) {
+  const auto compile = [&options, &bundle](v1::Precision precision) {
     options.precision = precision;
-    return DecodeModel::Compile(std::move(own), options);
+    return DecodeModel::Compile(bundle, options);
   };
+  BW_ASSIGN_OR_RETURN(ModelPtr exact, compile(v1::PRECISION_F32));
   if (FastestPrecision() == Precision::kF32) {
     *note = "f32: this CPU has no AVX2";
-    return compile(v1::PRECISION_F32, std::move(bundle));
+    return exact;
   }
-  std::vector<TrialRequest> trials;
-  TrialAnswers exact;
-  {  // the weights in f32 go before others are made
-    BW_ASSIGN_OR_RETURN(const auto model, compile(v1::PRECISION_F32, bundle));
-    auto made = MakeTrials(*model, bundle.golden);
-    if (!made.ok()) {
-      return Annotate(made.status(), "golden.jsonl");
-    }
-    trials = *std::move(made);
-    BW_ASSIGN_OR_RETURN(exact, DecodeTrials(model, trials));
+  auto made = MakeTrials(*exact, bundle.golden);
+  if (!made.ok()) {
+    return Annotate(made.status(), "golden.jsonl");
   }
+  std::vector<TrialRequest> trials = *std::move(made);
   *note = absl::StrCat("tried with ", trials.size(),
                        bundle.golden.empty() ? " made-up requests" : " golden requests");
-  for (const v1::Precision precision :
-       {v1::PRECISION_INT8, v1::PRECISION_INT8_CORE, v1::PRECISION_BF16_AMX, v1::PRECISION_BF16_DOT,
-        v1::PRECISION_BF16}) {
-    // Slower than bf16 where the CPU does not have them.
-    if ((precision == v1::PRECISION_BF16_AMX && !HasBf16Tiles()) ||
-        (precision == v1::PRECISION_BF16_DOT && !HasBf16Products())) {
-      continue;
+  std::vector<v1::Precision> candidates = Candidates();
+  if (trials.empty()) {
+    candidates.clear();
+  }
+  Comparison comparison(exact, std::move(trials));
+  // The fastest first, then the most exact: where that is not close, none in between is.
+  if (candidates.size() > 1) {
+    std::rotate(candidates.begin() + 1, candidates.end() - 1, candidates.end());
+  }
+  ModelPtr best = std::move(exact);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    BW_ASSIGN_OR_RETURN(ModelPtr model, compile(candidates[i]));
+    BW_ASSIGN_OR_RETURN(const bool is_close, comparison.IsClose(model, *note));
+    if (is_close) {
+      best = std::move(model);
     }
-    if (trials.empty()) {
+    if (is_close != (i == 1)) {
       break;
     }
-    BW_ASSIGN_OR_RETURN(auto model, compile(precision, bundle));
-    BW_ASSIGN_OR_RETURN(const TrialAnswers answers, DecodeTrials(model, trials));
-    const PrecisionTrial trial = CompareAnswers(exact, answers);
-    const absl::string_view name = model->parts().precision.name;
-    absl::StrAppend(note.get(), "; ", name, ": ", trial.ToString());
-    if (trial.IsClose()) {
-      absl::StrAppend(note.get(), "; ", name, " is taken");
-      return model;
-    }
   }
-  absl::StrAppend(note.get(), "; f32 is taken");
-  return compile(v1::PRECISION_F32, std::move(bundle));
+  absl::StrAppend(note.get(), "; ", best->parts().precision.name, " is taken");
+  return best;
 }
 
 }  // namespace beamwright::engine

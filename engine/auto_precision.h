@@ -20,8 +20,11 @@ struct PrecisionTrial {
   int other_lists = 0;       // n-best lists as wide as the beam
   double largest_shift = 0;  // of the best hypothesis' score, where it is the same
 
-  // At most 1 % of the best hypotheses and 10 % of the lists differ, and no score by more than 0.1.
+  // At most 0.5 % of the best hypotheses and 5 % of the lists differ, and no score by more than
+  // 0.1.
   bool IsClose() const;
+  // The same if all other answers, `of_requests` in all, agree: if not, the trial is over.
+  bool IsClose(int of_requests) const;
   std::string ToString() const;
 };
 
@@ -30,9 +33,10 @@ PrecisionTrial CompareAnswers(absl::Span<const std::unique_ptr<v1::Decoded>> exa
                               absl::Span<const std::unique_ptr<v1::Decoded>> answers);
 
 // DecodeModel::Compile with the first of int8, int8-core, bf16-amx and bf16-dot (where the CPU has
-// them) and bf16 that is close, or f32. Tried with up to 100 of the bundle's golden requests, or,
-// if it has none, with 40 sources of random ids or features. Where a source can't be made up it is
-// f32. Errors as Compile's.
+// them) and bf16 that is close, or f32; f32 without trying all where neither int8 nor bf16 is.
+// Tried with up to 100 of the bundle's golden requests, or, if it has none, with 40 to 200 sources
+// of random ids or features, fewer of a large model. Where a source can't be made up it is f32.
+// Errors as Compile's.
 absl::StatusOr<std::shared_ptr<const DecodeModel>> CompileAuto(bundle::Bundle bundle,
                                                                CompileOptions options);
 

@@ -37,9 +37,9 @@ TrialAnswers EqualAnswers(int count) {
   return answers;
 }
 
-TEST(AutoPrecision, OneBestTenListsAndATenthOfANatAreClose) {
-  const TrialAnswers exact = EqualAnswers(100);
-  TrialAnswers answers = EqualAnswers(100);
+TEST(AutoPrecision, OneBestInTwoHundredTenListsAndATenthOfANatAreClose) {
+  const TrialAnswers exact = EqualAnswers(200);
+  TrialAnswers answers = EqualAnswers(200);
   EXPECT_TRUE(CompareAnswers(exact, answers).IsClose());
   for (size_t i = 0; i < 9; ++i) {
     answers[i]->mutable_hypotheses(1)->set_tokens(0, 6);
@@ -48,14 +48,14 @@ TEST(AutoPrecision, OneBestTenListsAndATenthOfANatAreClose) {
   answers[20]->mutable_hypotheses(0)->set_score(-4.09375);
   PrecisionTrial trial = CompareAnswers(exact, answers);
   EXPECT_EQ(trial.ToString(),
-            "1 of 100 best hypotheses and 10 lists differ, scores by up to 0.0938");
+            "1 of 200 best hypotheses and 10 lists differ, scores by up to 0.0938");
   EXPECT_TRUE(trial.IsClose());
   answers[20]->mutable_hypotheses(0)->set_score(-4.11);
   EXPECT_FALSE(CompareAnswers(exact, answers).IsClose());
   answers[20]->mutable_hypotheses(0)->set_score(-4);
   answers[10]->mutable_hypotheses(1)->set_tokens(0, 6);
   EXPECT_FALSE(CompareAnswers(exact, answers).IsClose()) << "11 lists";
-  answers = EqualAnswers(100);
+  answers = EqualAnswers(200);
   answers[0] = nullptr;
   EXPECT_TRUE(CompareAnswers(exact, answers).IsClose());
   answers[1]->clear_hypotheses();
@@ -65,6 +65,18 @@ TEST(AutoPrecision, OneBestTenListsAndATenthOfANatAreClose) {
   EXPECT_FALSE(CompareAnswers({}, {}).IsClose()) << "nothing was tried";
   TrialAnswers failed(1);
   EXPECT_EQ(CompareAnswers(failed, EqualAnswers(1)).requests, 0);
+}
+
+// What is certain after some of the requests is known before the others are sent.
+TEST(AutoPrecision, ATrialIsOverWhenItIsDecided) {
+  const TrialAnswers exact = EqualAnswers(20);
+  TrialAnswers answers = EqualAnswers(20);
+  answers[3]->mutable_hypotheses(0)->set_tokens(0, 6);
+  const PrecisionTrial one = CompareAnswers(exact, answers);
+  EXPECT_FALSE(one.IsClose());
+  EXPECT_TRUE(one.IsClose(200));
+  EXPECT_FALSE(one.IsClose(199));
+  EXPECT_TRUE(PrecisionTrial().IsClose(0)) << "nothing is decided yet";
 }
 
 std::shared_ptr<const DecodeModel> CompileAs(const bundle::Bundle& bundle,
@@ -83,7 +95,7 @@ TEST(AutoPrecision, IsInt8WhereAnswersStayWhatTheyAre) {
   const auto model = CompileAs(TableBundle(RandomTable(3), {}), v1::PRECISION_AUTO);
   EXPECT_THAT(model->numerics(), StartsWith("int8;"));
   EXPECT_EQ(model->precision_note(),
-            "tried with 40 made-up requests; int8: 0 of 40 best hypotheses and 0 lists differ, "
+            "tried with 200 made-up requests; int8: 0 of 200 best hypotheses and 0 lists differ, "
             "scores by up to 0; int8 is taken");
 }
 
@@ -95,7 +107,7 @@ TEST(AutoPrecision, FallsBackWhereAnswersMove) {
   bundle::Bundle bundle = RecurrentBundle(RecurrentOptions()).Build();
   const auto model = CompileAs(bundle, v1::PRECISION_AUTO);
   EXPECT_FALSE(model->numerics().starts_with("int8;")) << model->precision_note();
-  EXPECT_THAT(model->precision_note(), HasSubstr("40 made-up requests; int8: "));
+  EXPECT_THAT(model->precision_note(), HasSubstr("200 made-up requests; int8: "));
   EXPECT_THAT(model->precision_note(),
               EndsWith(absl::StrCat("; ", model->parts().precision.name, " is taken")));
   EXPECT_EQ(CompileAs(bundle, v1::PRECISION_AUTO)->precision_note(), model->precision_note());
