@@ -121,8 +121,6 @@ class Transducer:
             yield (1 if ends else 0), row.tokens[token]
             return
         for duration, value in zip(self.durations, row.durations):
-            if token == self.blank and duration == 0:
-                continue  # there is no such symbol
             yield max(duration, 1 if ends else 0), row.tokens[token] + value
 
     def decode(self) -> Sums:

@@ -113,9 +113,9 @@ void TransducerSearch::Impl::TakeRow(size_t row, const FrameCandidates& found) {
     Add(row, -1, 1, blank);
   }
   for (size_t i = 0; i < options.durations.size(); ++i) {
-    if (options.durations[i] > 0) {
-      Add(row, -1, options.durations[i], blank + std::min(found.duration_log_probs[i], 0.0f));
-    }
+    // A blank that takes no frame would say the same again: NeMo moves on by one.
+    Add(row, -1, std::max(options.durations[i], 1),
+        blank + std::min(found.duration_log_probs[i], 0.0f));
   }
   if (histories.depth(active[row].node) >= options.max_length) {
     return;

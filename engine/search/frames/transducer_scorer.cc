@@ -96,10 +96,8 @@ void TransducerScorer::ReadRow(size_t place, const ScoredRow& row) {
       Arrive(1, place, from, blank, false);
     }
     for (size_t i = 0; i < options_.durations.size(); ++i) {
-      if (options_.durations[i] > 0) {
-        const double log_prob = blank + std::min(row.duration_log_probs[i], 0.0f);
-        Arrive(options_.durations[i], place, from, log_prob, false);
-      }
+      const double log_prob = blank + std::min(row.duration_log_probs[i], 0.0f);
+      Arrive(std::max(options_.durations[i], 1), place, from, log_prob, false);
     }
     if (place < labels_.size()) {
       EmitLabel(place, from, label, row);

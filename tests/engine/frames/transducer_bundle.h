@@ -333,9 +333,8 @@ inline std::map<Labels, Alignments> AllTransductions(const PlainTransducer& mode
     const auto steps = durations.empty() ? std::vector<int>{-1} : durations;
     for (size_t d = 0; d < steps.size(); ++d) {
       const double of_duration = durations.empty() ? 0 : log_probs[kTokens + d];
-      if (steps[d] != 0) {  // a blank moves
-        walk(frame + std::abs(steps[d]), 0, log_prob + log_probs[0] + of_duration);
-      }
+      // A blank moves.
+      walk(frame + std::max(std::abs(steps[d]), 1), 0, log_prob + log_probs[0] + of_duration);
       for (int32_t label = 1; label < kTokens; ++label) {
         const bool is_last = symbols + 1 == most;
         const int moves = durations.empty() ? (is_last ? 1 : 0)

@@ -1,4 +1,5 @@
 // CtcScorer and TransducerScorer against all alignments, and against sums from the other end.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -175,7 +176,7 @@ class Backward {
     for (size_t i = 0; i < model_.durations.size(); ++i) {
       const int frames = model_.durations[i];
       const double chance = std::exp(row.duration_log_probs[i]);
-      sum += frames == 0 ? 0 : blank * chance * From(frame + frames, place, 0);
+      sum += blank * chance * From(frame + std::max(frames, 1), place, 0);
       if (label > 0) {
         sum += label * chance *
                (frames > 0 ? From(frame + frames, place + 1, 0)

@@ -227,9 +227,7 @@ class TransducerBeam : public Common {
     }
     for (size_t i = 0; i < options_.durations.size(); ++i) {
       const int frames = options_.durations[i];
-      if (frames > 0) {
-        add(from.labels, frames, blank + durations[i]);
-      }
+      add(from.labels, std::max(1, frames), blank + durations[i]);
       for (const int32_t label : tried) {
         add(With(from.labels, label), is_last ? std::max(1, frames) : frames,
             row[static_cast<size_t>(label)] + durations[i]);

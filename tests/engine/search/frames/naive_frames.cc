@@ -61,12 +61,13 @@ class TransducerWalk {
  private:
   void Take(const Alignment& at, int token, int frames, int told, double log_prob) {
     const bool is_blank = token == model_.blank;
-    if (log_prob == -std::numeric_limits<double>::infinity() || (is_blank && frames == 0) ||
+    if (log_prob == -std::numeric_limits<double>::infinity() ||
         (!is_blank && at.labels.size() == model_.max_labels)) {
       return;
     }
     Alignment next = at;
     next.log_prob += log_prob;
+    frames = is_blank ? std::max(frames, 1) : frames;
     if (!is_blank) {
       const bool is_last = ++next.num_in_frame == model_.max_symbols;
       frames = is_last && frames == 0 ? 1 : frames;
