@@ -4,6 +4,7 @@
 
 #include "engine/fusion/ctc_prefix.h"
 #include "engine/fusion/ngram_model.h"
+#include "engine/fusion/word_ngram.h"
 #include "engine/model/model_inputs.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -75,6 +76,8 @@ void BeamRequest::SetUpDecoders() {
       decoders[static_cast<size_t>(part.decoder)].is_used = true;
     } else if (part.ngram != nullptr) {
       own.rows = std::make_unique<fusion::NgramScorer>(part.ngram);
+    } else if (part.words != nullptr) {
+      own.rows = std::make_unique<fusion::WordNgramScorer>(part.words);
     }
   }
 }

@@ -30,6 +30,24 @@ class Reader {
          const std::function<int32_t(absl::string_view)>& token_of)
       : rest_(content), vocabulary_(vocabulary), token_of_(token_of) {}
 
+  absl::StatusOr<std::vector<std::string>> ReadWords() {
+    BW_RETURN_IF_ERROR(ReadCounts());
+    if (line_ != "\\1-grams:") {
+      return Here("expected \\1-grams:");
+    }
+    std::vector<std::string> words;
+    while (NextLine() && line_[0] != '\\') {
+      fields_ = absl::StrSplit(line_, absl::ByAnyChar(" \t\r\v\f"), absl::SkipEmpty());
+      if (fields_.size() < 2) {
+        return Here("expected a logarithm and a word");
+      }
+      if (!IsSpecial(fields_[1])) {
+        words.emplace_back(fields_[1]);
+      }
+    }
+    return words;
+  }
+
   absl::StatusOr<std::vector<Ngram>> Read() {
     BW_RETURN_IF_ERROR(ReadCounts());
     for (size_t order = 1; order <= counts_.size(); ++order) {
@@ -146,6 +164,10 @@ class Reader {
     return absl::OkStatus();
   }
 
+  static bool IsSpecial(absl::string_view text) {
+    return text == "<s>" || text == "</s>" || text == "<unk>" || text == "<UNK>";
+  }
+
   int32_t WordOf(absl::string_view text) const {
     if (text == "<s>") {
       return vocabulary_.begin_word();
@@ -177,6 +199,22 @@ absl::StatusOr<std::shared_ptr<const NgramModel>> ReadArpa(
     const std::function<int32_t(absl::string_view)>& token_of) {
   BW_ASSIGN_OR_RETURN(std::vector<Ngram> ngrams, Reader(content, vocabulary, token_of).Read());
   return NgramModel::Create(vocabulary, std::move(ngrams));
+}
+
+absl::StatusOr<std::vector<std::string>> ReadArpaWords(absl::string_view content) {
+  const NgramVocabulary none;
+  const std::function<int32_t(absl::string_view)> no_token;
+  return Reader(content, none, no_token).ReadWords();
+}
+
+absl::Status CheckIsArpa(absl::string_view content) {
+  if (absl::StartsWith(content, "mmap lm http://kheafield.com/code")) {
+    return Invalid(
+        "is a binary of KenLM, which is for the program that wrote it; give the ARPA file that "
+        "build_binary read, as lmplz writes it");
+  }
+  return absl::StartsWith(content, "\x1f\x8b") ? Invalid("is packed by gzip; unpack it")
+                                               : absl::OkStatus();
 }
 
 }  // namespace beamwright::fusion

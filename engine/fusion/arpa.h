@@ -6,7 +6,10 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/fusion/ngram_model.h"
@@ -23,6 +26,13 @@ namespace beamwright::fusion {
 absl::StatusOr<std::shared_ptr<const NgramModel>> ReadArpa(
     absl::string_view content, const NgramVocabulary& vocabulary,
     const std::function<int32_t(absl::string_view)>& token_of);
+
+// The words of the file's unigrams in their order, without <s>, </s> and <unk>. InvalidArgument: as
+// ReadArpa of the header and the unigrams' form.
+absl::StatusOr<std::vector<std::string>> ReadArpaWords(absl::string_view content);
+
+// InvalidArgument with what to give in its place: a binary of KenLM, a file that gzip has packed.
+absl::Status CheckIsArpa(absl::string_view content);
 
 }  // namespace beamwright::fusion
 

@@ -178,6 +178,30 @@ float NgramModel::LogProbOfEnd(State state) const {
       unigram == kNone ? kUnknownLog10Prob : log10_probs_[static_cast<size_t>(unigram)]);
 }
 
+std::vector<float> NgramModel::MostOfTokens() const {
+  // Careless back-off weights above 0 lift whatever is not listed; of a history there is one a
+  // level.
+  double lift = 0;
+  for (size_t level = 1; level + 1 < level_starts_.size(); ++level) {
+    float most = 0;
+    for (State node = level_starts_[level]; node < level_starts_[level + 1]; ++node) {
+      most = std::max(most, log10_backoffs_[static_cast<size_t>(node)]);
+    }
+    lift += static_cast<double>(most);
+  }
+  std::vector<float> log10s = unigrams_;
+  for (size_t node = 1; node < words_.size(); ++node) {
+    for (const int32_t token : TokensOf(words_[node])) {
+      float& log10 = log10s[static_cast<size_t>(token)];
+      log10 = std::max(log10, log10_probs_[node]);
+    }
+  }
+  for (float& log10 : log10s) {
+    log10 = Natural(lift + static_cast<double>(log10));
+  }
+  return log10s;
+}
+
 void NgramModel::Score(State state, absl::Span<float> log_probs) const {
   // Longest history first, as the sum of back-offs is made; written shortest first, so that longer
   // n-grams stand over shorter ones.

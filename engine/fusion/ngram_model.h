@@ -59,6 +59,8 @@ class NgramModel {
   // whether or not a token stands for it.
   float LogProb(State state, int32_t token) const;
   float LogProbOfEnd(State state) const;
+  // By token: the most that it has behind any history.
+  std::vector<float> MostOfTokens() const;
 
   int order() const { return static_cast<int>(level_starts_.size()) - 2; }
   int64_t num_ngrams() const { return static_cast<int64_t>(words_.size()) - 1; }

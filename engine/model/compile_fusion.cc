@@ -1,10 +1,14 @@
 #include "engine/model/compile_fusion.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "engine/fusion/arpa.h"
 #include "engine/model/compile_graphs.h"
 #include "ops/base/status.h"
@@ -98,6 +102,81 @@ absl::Status CompileEnsemble(bundle::Bundle& bundle, Parts& parts) {
   return absl::OkStatus();
 }
 
+// What a token writes: its text with a space where a word begins or ends.
+std::string SurfaceOf(const bundle::TextCodec& codec, const v1::TextConfig& config, int32_t id) {
+  const bool is_special =
+      id == codec.begin_id() || id == codec.pad_id() || id == codec.unknown_id() ||
+      std::find(codec.end_ids().begin(), codec.end_ids().end(), id) != codec.end_ids().end();
+  if (is_special) {
+    return "";
+  }
+  if (config.form() == v1::TEXT_FORM_CHARACTERS) {
+    return codec.TokenText(id);
+  }
+  const std::string once = codec.Decode({id});
+  if (config.form() == v1::TEXT_FORM_PIECES && config.mark() == v1::SUBWORD_MARK_UNFINISHED) {
+    return absl::StrCat(once, absl::EndsWith(codec.TokenText(id), "@@") ? "" : " ");
+  }
+  if (config.form() == v1::TEXT_FORM_PIECES && config.mark() == v1::SUBWORD_MARK_WORD_END) {
+    return absl::StrCat(once, absl::EndsWith(codec.TokenText(id), "</w>") ? " " : "");
+  }
+  // Behind itself it has the space that a text does not begin with.
+  std::string twice = codec.Decode({id, id});
+  return absl::StartsWith(twice, once) ? twice.substr(once.size()) : once;
+}
+
+// Words that could be written with these tokens, as far as their bytes say.
+int64_t CountSpelled(absl::Span<const std::string> words, const fusion::WordTokens& tokens) {
+  std::array<bool, 256> has_byte = {};
+  for (const std::string& surface : tokens.surfaces) {
+    for (const char letter : surface) {
+      has_byte[static_cast<unsigned char>(letter)] = true;
+    }
+  }
+  return std::count_if(words.begin(), words.end(), [&](const std::string& word) {
+    return std::all_of(word.begin(), word.end(),
+                       [&](char letter) { return has_byte[static_cast<unsigned char>(letter)]; });
+  });
+}
+
+// An n-gram model whose words are not tokens: they are found at their borders in the text.
+absl::Status CompileWords(const std::string& content, const std::vector<std::string>& words,
+                          int64_t num_tokens, const Parts& parts, ScorerPart& scorer) {
+  fusion::WordTokens tokens;
+  tokens.ends = parts.target->end_ids();
+  for (int32_t id = 0; id < parts.vocabulary_size(); ++id) {
+    const bool is_blank = parts.frames != nullptr && id == parts.frames->blank;
+    tokens.surfaces.push_back(is_blank ? "" : SurfaceOf(*parts.target, parts.config.target(), id));
+  }
+  const v1::TextForm form = parts.config.target().form();
+  const bool has_words = form != v1::TEXT_FORM_IDS && form != v1::TEXT_FORM_WHITESPACE;
+  const int64_t spelled = has_words ? CountSpelled(words, tokens) : 0;
+  if (2 * spelled < static_cast<int64_t>(words.size())) {
+    return Invalid(
+        "of its ", words.size(), " words ", num_tokens, " are tokens of the target vocabulary",
+        has_words ? absl::StrCat(", and ", spelled, " can be spelled with its tokens") : "",
+        ": it is another vocabulary's model, or its words are written otherwise (capitals?)");
+  }
+  absl::flat_hash_map<absl::string_view, int32_t> numbers;
+  for (const std::string& word : words) {
+    numbers.emplace(word, static_cast<int32_t>(numbers.size()));
+  }
+  fusion::NgramVocabulary vocabulary;
+  vocabulary.num_tokens = static_cast<int>(words.size()) + 1;
+  auto model = fusion::ReadArpa(content, vocabulary, [&numbers](absl::string_view word) {
+    const auto found = numbers.find(word);
+    return found == numbers.end() ? -1 : found->second;
+  });
+  BW_RETURN_IF_ERROR(model.status());
+  scorer.note = absl::StrCat("an n-gram model of ", words.size(), " words, of which ", num_tokens,
+                             " are tokens and ", spelled,
+                             " can be spelled: it scores words at "
+                             "their ends");
+  scorer.words =
+      std::make_shared<const fusion::WordNgram>(*std::move(model), words, std::move(tokens));
+  return absl::OkStatus();
+}
+
 absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& content,
                           const Parts& parts, ScorerPart& scorer) {
   fusion::NgramVocabulary vocabulary;
@@ -112,10 +191,23 @@ absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& cont
     }
     return id < parts.vocabulary_size() ? std::max(id, -1) : -1;
   };
+  BW_RETURN_IF_ERROR(Annotate(fusion::CheckIsArpa(content), config.file()));
+  auto words = fusion::ReadArpaWords(content);
+  if (!words.ok()) {
+    return Annotate(words.status(), config.file());
+  }
+  const auto num_words = static_cast<int64_t>(words->size());
+  const int64_t num_tokens = std::count_if(
+      words->begin(), words->end(), [&](const std::string& word) { return token_of(word) >= 0; });
+  if (2 * num_tokens < num_words && !config.ids()) {
+    return Annotate(CompileWords(content, *words, num_tokens, parts, scorer), config.file());
+  }
   auto model = fusion::ReadArpa(content, vocabulary, token_of);
   if (!model.ok()) {
     return Annotate(model.status(), config.file());
   }
+  scorer.note = absl::StrCat("an n-gram model of tokens; of its ", num_words, " words ",
+                             num_words - num_tokens, " are no tokens and were left out");
   scorer.ngram = *std::move(model);
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// NgramLabels: an n-gram model as a search by frames asks it, label by label. Private to engine/.
+// NgramLabels: an n-gram model, of tokens or of words, as a search by frames asks it, label by
+// label. Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_MODEL_NGRAM_LABELS_H_
 #define BEAMWRIGHT_ENGINE_MODEL_NGRAM_LABELS_H_
 
@@ -6,29 +7,33 @@
 #include <utility>
 
 #include "engine/fusion/ngram_model.h"
+#include "engine/fusion/word_ngram.h"
 #include "engine/search/frames/label_scorer.h"
 
 namespace beamwright::engine {
 
-class NgramLabels final : public search::LabelScorer {
+template <typename Model>
+class LabelsOf final : public search::LabelScorer {
  public:
-  explicit NgramLabels(std::shared_ptr<const fusion::NgramModel> model)
-      : model_(std::move(model)) {}
+  explicit LabelsOf(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
 
   int64_t Start() const override { return model_->Start(); }
   int64_t Next(int64_t state, int32_t label) const override {
-    return model_->Next(static_cast<fusion::NgramModel::State>(state), label);
+    return model_->Next(static_cast<typename Model::State>(state), label);
   }
   float LogProb(int64_t state, int32_t label) const override {
-    return model_->LogProb(static_cast<fusion::NgramModel::State>(state), label);
+    return model_->LogProb(static_cast<typename Model::State>(state), label);
   }
   float LogProbOfEnd(int64_t state) const override {
-    return model_->LogProbOfEnd(static_cast<fusion::NgramModel::State>(state));
+    return model_->LogProbOfEnd(static_cast<typename Model::State>(state));
   }
 
  private:
-  const std::shared_ptr<const fusion::NgramModel> model_;
+  const std::shared_ptr<const Model> model_;
 };
+
+using NgramLabels = LabelsOf<fusion::NgramModel>;
+using WordLabels = LabelsOf<fusion::WordNgram>;
 
 }  // namespace beamwright::engine
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/fusion/ngram_model.h"
+#include "engine/fusion/word_ngram.h"
 #include "engine/model/ctc_output.h"
 #include "engine/model/decode_model.h"
 #include "engine/model/lexical_table.h"
@@ -129,12 +130,14 @@ struct DecoderPart : ops::SteppedDecoder {
 // subtracted. In ScorerPart it has none of the kinds.
 inline constexpr char kInternalLanguageModel[] = "internal_lm";
 
-// What requests may add to the model's log-probabilities: one of three kinds.
+// What requests may add to the model's log-probabilities: one of the kinds.
 struct ScorerPart {
   std::string name;
   float min_weight = 0;
   float max_weight = 0;
-  std::shared_ptr<const fusion::NgramModel> ngram;
+  std::string note;  // of an n-gram model: what was read, and what was left out
+  std::shared_ptr<const fusion::NgramModel> ngram;  // of tokens
+  std::shared_ptr<const fusion::WordNgram> words;   // an n-gram model of words
   int decoder = -1;  // a recurrent language model: its number in Parts::decoders
   std::optional<CtcOutput> ctc;
 };

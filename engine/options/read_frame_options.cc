@@ -124,12 +124,17 @@ class FrameReader : private OptionTokens {
   void SetScorers(search::FrameOptions& frames) {
     for (search::ScorerWeight& wanted : ReadFusion(model(), merged_.fusion(), faults())) {
       const ScorerPart& part = *model().parts().FindScorer(wanted.name);
-      if (part.ngram == nullptr) {
+      if (part.ngram == nullptr && part.words == nullptr) {
         frames.scorers.push_back(std::move(wanted));
         continue;
       }
-      frames.label_scorers.push_back(
-          {std::move(wanted.name), wanted.weight, std::make_shared<const NgramLabels>(part.ngram)});
+      std::shared_ptr<const search::LabelScorer> labels;
+      if (part.words != nullptr) {
+        labels = std::make_shared<const WordLabels>(part.words);
+      } else {
+        labels = std::make_shared<const NgramLabels>(part.ngram);
+      }
+      frames.label_scorers.push_back({std::move(wanted.name), wanted.weight, std::move(labels)});
     }
   }
 

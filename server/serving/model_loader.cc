@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/load_model.h"
+#include "engine/model/parts.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
@@ -127,6 +128,11 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});
     LogTables(**model);
+    for (const engine::ScorerPart& scorer : (*model)->parts().scorers) {
+      if (!scorer.note.empty()) {
+        spdlog::info("model {}: scorer '{}' is {}", (*model)->name(), scorer.name, scorer.note);
+      }
+    }
     if (const std::string& note = (*model)->precision_note(); !note.empty()) {
       spdlog::info("model {}: precision auto: {}", (*model)->name(), note);
     }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/load_model.h"
+#include "engine/model/parts.h"
 #include "ops/base/status.h"
 
 namespace beamwright::tools {
@@ -48,6 +49,11 @@ std::vector<std::string> FactsOf(const engine::DecodeModel& model) {
                                  " frames, the next ", streaming.shift(), " later; each gives ",
                                  streaming.frames(), " frames, and states of ",
                                  streaming.state_bytes(), " bytes"));
+  }
+  for (const engine::ScorerPart& scorer : model.parts().scorers) {
+    if (!scorer.note.empty()) {
+      facts.push_back(absl::StrCat("scorer '", scorer.name, "' is ", scorer.note));
+    }
   }
   return facts;
 }

@@ -1,0 +1,124 @@
+// A word n-gram model behind the letters of a CTC model, against all labellings with the words of
+// each text.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_split.h"
+#include "engine/model/parts.h"
+#include "tests/engine/frames/ctc_bundle.h"
+#include "tests/engine/frames/frame_models.h"
+
+namespace beamwright::engine {
+namespace {
+
+using engine_testing::AllLabellings;
+using engine_testing::Codec;
+using engine_testing::Compiled;
+using engine_testing::CtcBundle;
+using engine_testing::CtcLogProbs;
+using engine_testing::FeatureSource;
+using engine_testing::Labels;
+using engine_testing::RandomFeatures;
+using engine_testing::Started;
+using ::testing::HasSubstr;
+
+constexpr char kArpa[] =
+    "\\data\\\nngram 1=6\nngram 2=2\n\n\\1-grams:\n-1 <s> -0.3\n-0.8 </s>\n-3 <UNK>\n"
+    "-0.9 ab -0.2\n-0.7 ba -0.1\n-1.2 cab -0.1\n\n\\2-grams:\n-0.1 ab ba\n-0.2 ba "
+    "</s>\n\n\\end\\\n";
+
+// Of decimal logarithms, written out.
+double LogProbOf(const std::string& text) {
+  const std::map<std::string, double> unigrams = {{"ab", -0.9}, {"ba", -0.7}, {"cab", -1.2}};
+  const std::map<std::string, double> backoffs = {
+      {"<s>", -0.3}, {"ab", -0.2}, {"ba", -0.1}, {"cab", -0.1}};
+  std::string before = "<s>";
+  double log10 = 0;
+  double penalty = 0;
+  const auto backoff = [&] { return backoffs.count(before) > 0 ? backoffs.at(before) : 0; };
+  for (const std::string& word :
+       std::vector<std::string>(absl::StrSplit(text, ' ', absl::SkipEmpty()))) {
+    const bool is_known = unigrams.count(word) > 0;
+    log10 +=
+        before == "ab" && word == "ba" ? -0.1 : backoff() + (is_known ? unigrams.at(word) : -3);
+    penalty += is_known ? 0 : 10;
+    before = is_known ? word : "<UNK>";
+  }
+  log10 += before == "ba" ? -0.2 : backoff() - 0.8;
+  return log10 * std::log(10) - penalty;
+}
+
+bundle::Bundle LetterBundle(const std::string& arpa) {
+  bundle::Bundle bundle = CtcBundle({});
+  bundle.config.mutable_target()->set_form(v1::TEXT_FORM_CHARACTERS);
+  bundle.target = Codec(bundle.config.target(), "_\na\nb\nc\n \n");
+  v1::ScorerConfig& scorer = *bundle.config.add_scorers();
+  scorer.set_name("lm");
+  scorer.mutable_ngram()->set_file("words.arpa");
+  bundle.ngrams["lm"] = arpa;
+  return bundle;
+}
+
+std::string TextOf(const Labels& labels) {
+  std::string text;
+  for (const int32_t label : labels) {
+    text += "_abc "[label];
+  }
+  return text;
+}
+
+TEST(WordLanguageModelTest, AWideBeamFindsTheBestOfAllLabellings) {
+  const auto model = Compiled(LetterBundle(kArpa));
+  ASSERT_NE(model, nullptr);
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const auto features = RandomFeatures(3, seed);
+    for (const float weight : {0.5F, 2.0F}) {
+      std::vector<std::pair<double, Labels>> best;
+      for (const auto& [labels, alignments] : AllLabellings(CtcLogProbs(features), 0)) {
+        best.emplace_back(std::log(alignments.sum) + double{weight} * LogProbOf(TextOf(labels)),
+                          labels);
+      }
+      std::sort(best.begin(), best.end(), std::greater<>());
+      v1::DecodeOptions options;
+      options.set_beam_size(256);
+      options.set_n_best(4);
+      v1::FusionWeight& fusion = *options.add_fusion();
+      fusion.set_name("lm");
+      fusion.set_weight(weight);
+      const auto answer = Started()->DecodeAndWait(model, FeatureSource(features), options);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      ASSERT_EQ(answer->hypotheses_size(), 4);
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_NEAR(answer->hypotheses(i).score(), best[static_cast<size_t>(i)].first, 1e-4);
+        EXPECT_THAT(answer->hypotheses(i).tokens(),
+                    ::testing::ElementsAreArray(best[static_cast<size_t>(i)].second));
+      }
+    }
+  }
+}
+
+TEST(WordLanguageModelTest, AModelOfOtherWordsIsRefusedWithCounts) {
+  std::string capitals = kArpa;
+  for (char& letter : capitals) {
+    letter = letter == 'b' || letter == 'c' ? static_cast<char>(letter - 32) : letter;
+  }
+  const auto model = DecodeModel::Compile(LetterBundle(capitals));
+  EXPECT_THAT(model.status().message(),
+              HasSubstr("words.arpa: of its 3 words 0 are tokens of the target vocabulary, and 0 "
+                        "can be spelled with its tokens"));
+}
+
+TEST(WordLanguageModelTest, WhatATokenModelLeavesOutIsCounted) {
+  const auto model =
+      Compiled(LetterBundle("\\data\\\nngram 1=5\n\n\\1-grams:\n-1 <s>\n-0.8 </s>\n-0.9 a\n-0.7 "
+                            "b\n-1.2 cab\n\n\\end\\\n"));
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->parts().scorers[0].note,
+            "an n-gram model of tokens; of its 3 words 1 are no tokens and were left out");
+}
+
+}  // namespace
+}  // namespace beamwright::engine
