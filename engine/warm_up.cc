@@ -190,7 +190,9 @@ absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeMode
       break;
     }
     made = MakeUpSource(*model, length);
-    decode.set_max_length(TargetLength(model->config().default_options(), kTrialLengths[i]));
+    if (!model->config().has_tags()) {  // whose answers are as long as the source
+      decode.set_max_length(TargetLength(model->config().default_options(), kTrialLengths[i]));
+    }
     first = DecodeTogether(engine, model, made.source, decode, 1, end);  // a beam as the model's
   }
   if (made.is_certain && FailsForAll(first)) {

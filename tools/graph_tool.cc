@@ -37,6 +37,7 @@ struct Flags {
   std::vector<std::string> init_graphs;
   std::vector<std::string> init_states;
   bool init_ctc = false;
+  bool init_tags = false;
   bool init_decoder = false;
   bool init_transducer = false;
   InitOptions init;
@@ -165,8 +166,8 @@ void DefineInit(CLI::App& app, Flags& flags) {
       ->add_option(
           "GRAPHS", flags.init_graphs,
           "Graph files: [ENCODER] DECODER; [ENCODER] PREDICTOR JOINER of a transducer, or "
-          "[ENCODER] PREDICTOR where one graph is both; MODEL with a CTC output; or a Marian "
-          "model (.bin, .npz)")
+          "[ENCODER] PREDICTOR where one graph is both; MODEL with a CTC output, or with scores of "
+          "labels; or a Marian model (.bin, .npz)")
       ->required()
       ->expected(1, 3);
   CLI::Option* ctc = command->add_flag("--ctc", flags.init_ctc,
@@ -176,12 +177,24 @@ void DefineInit(CLI::App& app, Flags& flags) {
           ->add_flag("--transducer", flags.init_transducer,
                      "The graphs are a transducer, where their ports leave that open")
           ->excludes(ctc);
+  CLI::Option* tags =
+      command
+          ->add_flag("--tags", flags.init_tags,
+                     "The graph is a tagger, which gives each position of a source a label, where "
+                     "its ports leave that open")
+          ->excludes(ctc)
+          ->excludes(transducer);
+  command->add_option("--transitions", init.transitions,
+                      "Of a tagger with a CRF: its scores of neighbouring labels, a NumPy archive "
+                      "with transitions, start_transitions and end_transitions as pytorch-crf "
+                      "names them");
   command
       ->add_flag("--decoder", flags.init_decoder,
                  "The last graph is a decoder that chooses token after token, where its ports "
                  "leave that open")
       ->excludes(ctc)
-      ->excludes(transducer);
+      ->excludes(transducer)
+      ->excludes(tags);
   command->add_option("--blank", init.blank,
                       "Of CTC and transducers: the blank, a token or the number of its column");
   command
@@ -197,7 +210,7 @@ void DefineInit(CLI::App& app, Flags& flags) {
   command->add_option(
       "--target-vocab,--target-vocabulary,--tokens", init.target_vocab,
       "Target vocabulary, in the same forms; of CTC and transducers a tokens.txt with 'TOKEN "
-      "ID' a line or a vocab.json, too");
+      "ID' a line or a vocab.json, too; of taggers their labels, likewise");
   command->add_option("--shortlist", init.shortlist,
                       "Binary lexical shortlist of a Marian model (lex.*.s2t.bin)");
   command->add_option("--from", init.source_language,
@@ -273,6 +286,7 @@ void FinishInit(Flags& flags) {
   }
   flags.init.kind = flags.init_ctc          ? InitKind::kCtc
                     : flags.init_transducer ? InitKind::kTransducer
+                    : flags.init_tags       ? InitKind::kTags
                     : flags.init_decoder    ? InitKind::kDecoder
                                             : InitKind::kGuess;
   for (const std::string& state : flags.init_states) {

@@ -132,7 +132,15 @@ absl::Status LoadOwnGraphs(BundleFiles& files, Bundle& bundle) {
   if (config.has_transducer()) {
     return LoadTransducer(files, bundle);
   }
-  if (config.has_ctc()) {
+  if (config.has_tags() && !config.tags().transitions().empty()) {
+    absl::StatusOr<std::string> transitions =
+        files.Read(config.tags().transitions(), kMaxTransitionBytes);
+    if (!transitions.ok()) {
+      return AtField(transitions.status(), "tags.transitions");
+    }
+    bundle.transitions = *std::move(transitions);
+  }
+  if (config.has_ctc() || config.has_tags()) {
     return absl::OkStatus();
   }
   absl::StatusOr<ops::Graph> decoder = LoadGraph(files, config.decoder().graph());
@@ -154,8 +162,8 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
   bundle.source = *std::move(source);
   absl::StatusOr<std::shared_ptr<const TextCodec>> target =
       LoadCodec(files, config.target(),
-                config.has_ctc() || config.has_transducer() ? Vocabulary::Lines::kColumns
-                                                            : Vocabulary::Lines::kDistinct);
+                SearchOf(config) != v1::SEARCH_TOKENS ? Vocabulary::Lines::kColumns
+                                                      : Vocabulary::Lines::kDistinct);
   if (!target.ok()) {
     return AtField(target.status(), "target");
   }

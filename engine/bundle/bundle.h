@@ -38,6 +38,7 @@ struct Bundle {
   std::map<std::string, std::string> ngrams;          // contents by the scorer's name
   std::map<std::string, ops::Graph> language_models;  // by the scorer's name
   std::string lexical_table;                          // content
+  std::string transitions;                            // content of config.tags.transitions
   std::string golden;                                 // golden.jsonl; empty if missing
 };
 
@@ -45,6 +46,7 @@ struct Bundle {
 inline v1::Search SearchOf(const v1::ModelConfig& config) {
   return config.has_ctc()          ? v1::SEARCH_CTC
          : config.has_transducer() ? v1::SEARCH_TRANSDUCER
+         : config.has_tags()       ? v1::SEARCH_TAGS
                                    : v1::SEARCH_TOKENS;
 }
 

@@ -25,6 +25,7 @@ inline constexpr int64_t kMaxVocabularyBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxRequestFileBytes = int64_t{64} << 20;  // golden.jsonl, warmup.jsonl
 inline constexpr int64_t kMaxTokenListBytes = int64_t{256} << 20;   // lexical tables as well
 inline constexpr int64_t kMaxNgramBytes = int64_t{2} << 30;
+inline constexpr int64_t kMaxTransitionBytes = int64_t{64} << 20;  // of a CRF
 
 // One thread at a time.
 class BundleFiles {

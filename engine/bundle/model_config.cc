@@ -195,15 +195,38 @@ void CheckTransducer(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+void CheckTags(const v1::ModelConfig& config, Faults& faults) {
+  const v1::TagsConfig& tags = config.tags();
+  if (!config.has_encoder()) {
+    faults.Add("tags", "the model has no encoder, which scores the labels");
+  }
+  if (config.encoder().has_streaming()) {
+    faults.Add("encoder.streaming", "is not for taggers, which read the whole source");
+  }
+  if (!tags.transitions().empty() && tags.kind() == v1::LOGITS_KIND_PROBS) {
+    faults.Add("tags.kind", "is probabilities; a CRF adds scores: logits or log-probabilities");
+  }
+  if (!config.scorers().empty()) {
+    faults.Add("scorers", "are not for taggers");
+  }
+  if (!config.token_lists().empty()) {
+    faults.Add("token_lists", "are not for taggers");
+  }
+}
+
 // How targets are found: by a decoder, or frame by frame.
 void CheckSearch(const v1::ModelConfig& config, Faults& faults) {
-  if (int{config.has_decoder()} + int{config.has_ctc()} + int{config.has_transducer()} > 1) {
-    faults.Add("decoder, ctc, transducer", "set one of them");
+  if (int{config.has_decoder()} + int{config.has_ctc()} + int{config.has_transducer()} +
+          int{config.has_tags()} >
+      1) {
+    faults.Add("decoder, ctc, transducer, tags", "set one of them");
   }
   if (config.has_ctc()) {
     CheckCtc(config, faults);
   } else if (config.has_transducer()) {
     CheckTransducer(config, faults);
+  } else if (config.has_tags()) {
+    CheckTags(config, faults);
   } else {
     CheckDecoder(config.decoder(), "decoder", config.has_encoder(), faults);
   }

@@ -269,7 +269,7 @@ void CheckRules(const Message& message, const std::string& path, status::Faults&
 void CheckSearches(const Message& options, v1::Search search, const std::string& path,
                    status::Faults& faults) {
   static constexpr const char* kModels[] = {"", "models with a decoder", "CTC models",
-                                            "transducers"};
+                                            "transducers", "taggers"};
   std::vector<const FieldDescriptor*> fields;
   options.GetReflection()->ListFields(options, &fields);
   for (const FieldDescriptor* field : fields) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/frames/ctc_request.h"
+#include "engine/frames/column_request.h"
 #include "engine/model/parts.h"
 
 namespace beamwright::engine {
@@ -41,7 +41,10 @@ int64_t SlotBytes(const TransducerPart& part) {
 // What is kept of a frame.
 int64_t FrameBytes(const FramesPart& part) {
   if (part.transducer == nullptr || part.transducer->graphs.frames == nullptr) {
-    return part.frame_width * int64_t{sizeof(float)};
+    // With transitions, the log-sum and the most of what may follow each label as well.
+    constexpr int64_t kFollowing = 2 * sizeof(double);
+    return part.frame_width *
+           (int64_t{sizeof(float)} + (part.transitions != nullptr ? kFollowing : 0));
   }
   const ops::RowGraph& frames = *part.transducer->graphs.frames;
   int64_t bytes = 0;
@@ -127,13 +130,15 @@ int64_t PriceStream(const FrameRequest& request, int64_t frames) {
 
 int CountFrameSteps(const FrameRequest& request) {
   const int frames = request.source.source_length;
-  const int phases = request.plan != nullptr && request.wants_full_sum ? 2 : 1;
+  // A tagger's search reads positions backwards twice, and then forwards.
+  const bool is_tagger = request.model->parts().frames->kind == search::FrameKind::kTags;
+  const int phases = request.plan == nullptr ? 1 : is_tagger ? 3 : request.wants_full_sum ? 2 : 1;
   if (request.model->parts().frames->ctc.has_value()) {
     if (!request.row_scorers.empty()) {
       return phases * frames;
     }
     // A step of many long targets scores fewer frames.
-    return phases * static_cast<int>((frames + kCtcFramesPerStep - 1) / kCtcFramesPerStep);
+    return phases * static_cast<int>((frames + kColumnFramesPerStep - 1) / kColumnFramesPerStep);
   }
   return phases * frames * request.scoring.max_symbols_per_frame;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "engine/model/parts.h"
 #include "engine/request/answer_facts.h"
 
 namespace beamwright::engine {
@@ -14,8 +15,13 @@ void FillTokens(const FrameRequest& request, absl::Span<const int32_t> labels,
                 absl::Span<const search::LabelTime> times, v1::Hypothesis& out) {
   out.mutable_tokens()->Add(labels.begin(), labels.end());
   out.set_text(request.model->target().Decode(labels));
+  // A tagger's label has its position as its place.
+  const bool is_tagger = request.model->parts().frames->kind == search::FrameKind::kTags;
   for (const search::LabelTime& time : times) {
     out.add_token_log_probs(time.log_prob);
+    if (is_tagger) {
+      continue;
+    }
     out.add_token_frames(static_cast<int32_t>(time.first_frame));
     out.add_token_durations(time.duration);
   }

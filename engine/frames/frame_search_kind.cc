@@ -5,10 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/frames/column_stepper.h"
 #include "engine/frames/ctc_request.h"
-#include "engine/frames/ctc_stepper.h"
 #include "engine/frames/frame_driver.h"
 #include "engine/frames/frame_price.h"
+#include "engine/frames/tag_request.h"
 #include "engine/frames/transducer_request.h"
 #include "engine/frames/transducer_stepper.h"
 #include "engine/options/decode_options.h"
@@ -25,6 +26,8 @@ std::unique_ptr<FrameRequest> NewRequest(std::shared_ptr<const DecodeModel> mode
   std::unique_ptr<FrameRequest> request;
   if (model->parts().frames->transducer != nullptr) {
     request = std::make_unique<TransducerRequest>();
+  } else if (model->parts().frames->kind == search::FrameKind::kTags) {
+    request = std::make_unique<TagRequest>();
   } else {
     request = std::make_unique<CtcRequest>();
   }
@@ -138,7 +141,7 @@ std::unique_ptr<Driver> FrameSearchKind::MakeDriver(
   if (const auto& transducer = model->parts().frames->transducer; transducer != nullptr) {
     stepper = std::make_unique<TransducerStepper>(model->parts());
   } else {
-    stepper = std::make_unique<CtcStepper>(model->parts());
+    stepper = std::make_unique<ColumnStepper>(model->parts());
   }
   std::unique_ptr<ChunkEncoder> encoder;
   if (model->parts().chunk_encoder() != nullptr) {

@@ -1,8 +1,11 @@
 #include "engine/model/compile_frames.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "engine/model/compile_graphs.h"
 #include "engine/model/compile_streaming.h"
 #include "ops/base/status.h"
@@ -51,6 +54,78 @@ absl::Status CompileCtc(const v1::CtcConfig& config, const DecodeModel::Parts& p
   ctc.columns = frames.num_columns;
   frames.frame_width = frames.num_columns;
   frames.ctc = ctc;
+  return absl::OkStatus();
+}
+
+// Every pass over a source takes labels^2 operations a position.
+constexpr int64_t kMostCrfLabels = 1024;
+
+absl::StatusOr<std::unique_ptr<search::TagTransitions>> ReadTransitions(const std::string& content,
+                                                                        int64_t labels) {
+  if (labels > kMostCrfLabels) {
+    return Invalid("the model has ", labels, " labels; transitions are for ", kMostCrfLabels,
+                   " at most");
+  }
+  std::vector<float> numbers;
+  const auto lines = static_cast<size_t>(labels) + 2;
+  size_t line = 0;
+  for (const absl::string_view text : absl::StrSplit(content, '\n')) {
+    const std::vector<absl::string_view> fields =
+        absl::StrSplit(text, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (fields.empty()) {
+      continue;
+    }
+    if (++line > lines || fields.size() != static_cast<size_t>(labels)) {
+      return Invalid("line ", line, " has ", fields.size(), " scores; ", lines, " lines of ",
+                     labels,
+                     " are needed: at the first position, at the last, and behind each label");
+    }
+    for (const absl::string_view field : fields) {
+      float score = 0;
+      if (!absl::SimpleAtof(field, &score) || !(score < std::numeric_limits<float>::infinity())) {
+        return Invalid("line ", line, ": '", field, "' is no score, a number below infinity");
+      }
+      numbers.push_back(score);
+    }
+  }
+  if (line < lines) {
+    return Invalid("has ", line, " lines; ", lines, " of ", labels,
+                   " scores are needed: at the first position, at the last, and behind each label");
+  }
+  auto transitions = std::make_unique<search::TagTransitions>();
+  transitions->first.assign(numbers.begin(), numbers.begin() + labels);
+  transitions->last.assign(numbers.begin() + labels, numbers.begin() + 2 * labels);
+  transitions->between.assign(numbers.begin() + 2 * labels, numbers.end());
+  return transitions;
+}
+
+absl::Status CompileTags(const bundle::Bundle& bundle, const DecodeModel::Parts& parts,
+                         FramesPart& frames) {
+  const v1::TagsConfig& config = bundle.config.tags();
+  frames.kind = search::FrameKind::kTags;
+  frames.blank = -1;
+  BW_ASSIGN_OR_RETURN(CtcOutput tags, FindTagOutput(config, *parts.encoder()));
+  const int vocabulary = parts.target->size();
+  if (tags.columns < 0 && vocabulary == 0) {
+    return Invalid("target.size: is not set, and no graph states the number of labels");
+  }
+  if (tags.columns < 0) {
+    tags.columns = vocabulary;
+  }
+  if (vocabulary > 0 && vocabulary != tags.columns) {
+    return Invalid("tags: the target vocabulary has ", vocabulary,
+                   " labels, the encoder's output has ", tags.columns);
+  }
+  frames.num_tokens = frames.num_columns = static_cast<int>(tags.columns);
+  frames.frame_width = tags.columns;
+  frames.ctc = tags;
+  if (!config.transitions().empty()) {
+    auto transitions = ReadTransitions(bundle.transitions, tags.columns);
+    if (!transitions.ok()) {
+      return Annotate(transitions.status(), config.transitions());
+    }
+    frames.transitions = *std::move(transitions);
+  }
   return absl::OkStatus();
 }
 
@@ -152,8 +227,9 @@ absl::Status CompileTransducer(bundle::Bundle& bundle, const DecodeModel::Parts&
 absl::StatusOr<std::unique_ptr<FramesPart>> CompileFrames(bundle::Bundle& bundle,
                                                           const DecodeModel::Parts& parts) {
   auto frames = std::make_unique<FramesPart>();
-  BW_RETURN_IF_ERROR(bundle.config.has_ctc() ? CompileCtc(bundle.config.ctc(), parts, *frames)
-                                             : CompileTransducer(bundle, parts, *frames));
+  BW_RETURN_IF_ERROR(bundle.config.has_ctc()    ? CompileCtc(bundle.config.ctc(), parts, *frames)
+                     : bundle.config.has_tags() ? CompileTags(bundle, parts, *frames)
+                                                : CompileTransducer(bundle, parts, *frames));
   if (const EncoderPart* const encoder = parts.chunk_encoder(); encoder != nullptr) {
     const bool is_ctc = frames->ctc.has_value();
     const int result = is_ctc ? frames->ctc->result : frames->transducer->encoder_output;

@@ -16,7 +16,8 @@ bool MayBeFrames(const ops::ValueInfo& info) {
 }
 
 // The result of this name; without one the only result that can be CTC scores.
-absl::StatusOr<int> FindFrames(const EncoderPart& part, const std::string& name) {
+absl::StatusOr<int> FindFrames(const EncoderPart& part, const std::string& field,
+                               const std::string& name) {
   const ops::Graph& encoder = part.model->graph();
   const auto is_state = [&part](size_t result) {
     return part.streaming.has_value() && part.streaming->writes_state(static_cast<int>(result));
@@ -34,40 +35,67 @@ absl::StatusOr<int> FindFrames(const EncoderPart& part, const std::string& name)
       return found;
     }
   }
-  return ops::FindResult(encoder, "ctc.encoder_output", name, "encoder");
+  return ops::FindResult(encoder, field, name, "encoder");
+}
+
+// what: the field of model.textproto, "ctc"; scores: what its columns are, for errors.
+absl::StatusOr<CtcOutput> FindColumns(const EncoderPart& encoder, const std::string& what,
+                                      const std::string& scores, const std::string& output) {
+  const ops::Graph& graph = encoder.model->graph();
+  CtcOutput ctc;
+  const std::string field = absl::StrCat(what, ".encoder_output");
+  BW_ASSIGN_OR_RETURN(ctc.result, FindFrames(encoder, field, output));
+  const ops::ValueInfo& info = ops::InfoOfResult(graph, ctc.result);
+  const std::string name = PortName(graph, graph.results[static_cast<size_t>(ctc.result)]);
+  if (!MayBeFrames(info)) {
+    return Invalid(field, ": '", name, "' is ", ops::Name(info.dtype), info.shape.ToString(), "; ",
+                   scores);
+  }
+  ctc.columns = info.shape.has_rank() ? info.shape.dims().back() : ops::PartialShape::kDynamic;
+  return ctc;
 }
 
 }  // namespace
 
 absl::StatusOr<CtcOutput> FindCtcOutput(const v1::CtcConfig& config, const EncoderPart& encoder) {
-  const ops::Graph& graph = encoder.model->graph();
-  CtcOutput ctc;
-  BW_ASSIGN_OR_RETURN(ctc.result, FindFrames(encoder, config.encoder_output()));
+  BW_ASSIGN_OR_RETURN(CtcOutput ctc,
+                      FindColumns(encoder, "ctc", "CTC scores are f32 [rows, frames, columns]",
+                                  config.encoder_output()));
   ctc.blank = config.blank();
   ctc.kind = KindOf(config.kind());
-  const ops::ValueInfo& info = ops::InfoOfResult(graph, ctc.result);
-  const std::string name = PortName(graph, graph.results[static_cast<size_t>(ctc.result)]);
-  if (!MayBeFrames(info)) {
-    return Invalid("ctc.encoder_output: '", name, "' is ", ops::Name(info.dtype),
-                   info.shape.ToString(), "; CTC scores are f32 [rows, frames, columns]");
-  }
-  ctc.columns = info.shape.has_rank() ? info.shape.dims().back() : ops::PartialShape::kDynamic;
   if (ctc.columns != ops::PartialShape::kDynamic && ctc.blank >= ctc.columns) {
+    const ops::Graph& graph = encoder.model->graph();
     return Invalid("ctc.blank: ", ctc.blank, " is outside [0, ", ctc.columns, "), the columns of '",
-                   name, "'");
+                   PortName(graph, graph.results[static_cast<size_t>(ctc.result)]), "'");
   }
   return ctc;
 }
 
-absl::Status CtcLogProbs(const CtcOutput& ctc, const ops::Tensor& output,
-                         std::vector<float>& probs) {
+absl::StatusOr<CtcOutput> FindTagOutput(const v1::TagsConfig& config, const EncoderPart& encoder) {
+  BW_ASSIGN_OR_RETURN(
+      CtcOutput tags,
+      FindColumns(encoder, "tags", "scores of labels are f32 [rows, positions, labels]",
+                  config.encoder_output()));
+  tags.blank = -1;
+  tags.kind = KindOf(config.kind());
+  return tags;
+}
+
+absl::Status CheckFrames(const CtcOutput& ctc, const ops::Tensor& output) {
   if (output.dtype() != ops::DType::kF32 || output.rank() != 3 ||
       (output.dim(0) != 1 && output.dim(1) != 1) || ctc.blank >= output.dim(2)) {
     return absl::InternalError(absl::StrCat(
         "the encoder's output is ", ops::Name(output.dtype()), ops::ToString(output.shape()),
-        " for one source; CTC scores are f32 [1, frames, columns] or [frames, 1, columns], with a ",
-        "column for the blank, ", ctc.blank));
+        " for one source; ", ctc.blank < 0 ? "scores of labels" : "CTC scores",
+        " are f32 [1, frames, columns] or [frames, 1, columns]",
+        ctc.blank < 0 ? "" : absl::StrCat(", with a column for the blank, ", ctc.blank)));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CtcLogProbs(const CtcOutput& ctc, const ops::Tensor& output,
+                         std::vector<float>& probs) {
+  BW_RETURN_IF_ERROR(CheckFrames(ctc, output));
   probs.resize(static_cast<size_t>(output.num_elements()));
   const auto columns = static_cast<size_t>(output.dim(2));
   for (size_t start = 0; start < probs.size(); start += columns) {

@@ -25,6 +25,12 @@ struct CtcOutput {
 // Finds the result that `config` names, or the only one that can be meant, and checks what is known
 // of it. Errors name the field, "ctc.blank".
 absl::StatusOr<CtcOutput> FindCtcOutput(const v1::CtcConfig& config, const EncoderPart& encoder);
+// The same of a tagger's labels, which have no blank: it is -1. Errors name "tags.encoder_output".
+absl::StatusOr<CtcOutput> FindTagOutput(const v1::TagsConfig& config, const EncoderPart& encoder);
+
+// Whether `output` holds the frames of one source, [1, frames, columns] or [frames, 1, columns].
+// Internal: it does not, or has no column for the blank.
+absl::Status CheckFrames(const CtcOutput& ctc, const ops::Tensor& output);
 
 // The frames of one source as natural-log probabilities [frames, columns], row-major. `output`: [1,
 // frames, columns] or [frames, 1, columns]. Internal: it has another form, or no column for the

@@ -19,6 +19,7 @@
 #include "engine/model/options_cache.h"
 #include "engine/model/precision.h"
 #include "engine/search/frames/frame_options.h"
+#include "engine/search/frames/tag_lattice.h"
 #include "engine/search/token_trie.h"
 #include "engine/sound/fbank.h"
 #include "ops/decoder/stepped_decoder.h"
@@ -161,7 +162,7 @@ struct TransducerPart {
 // (engine/frames).
 struct FramesPart {
   // Ids of the target vocabulary: [0, num_tokens). Scores have a column for each; the blank's is
-  // one of them, which is never emitted, or one more behind them.
+  // one of them, which is never emitted, or one more behind them. -1: there is no blank.
   int num_tokens = 0;
   int num_columns = 0;
   int blank = 0;
@@ -170,10 +171,11 @@ struct FramesPart {
   int max_symbols = 1;         // tokens of a frame, where a request does not say
   int64_t frame_width = 0;     // extent of a frame, as requests bring it where there is no encoder
   int64_t chunk_frames = 0;    // that come of a chunk, where the encoder reads chunk by chunk
-  // Exactly one is set. Of CTC without an encoder `result` is -1, and sources are frames; so is
-  // `encoder_output`.
+  // Exactly one is set; a tagger has `ctc`, without a blank. Of CTC without an encoder `result` is
+  // -1, and sources are frames; so is `encoder_output`.
   std::optional<CtcOutput> ctc;
   std::unique_ptr<const TransducerPart> transducer;
+  std::unique_ptr<const search::TagTransitions> transitions;  // of a tagger with a CRF
 };
 
 using ops::StartValues;

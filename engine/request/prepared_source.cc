@@ -168,6 +168,7 @@ absl::Status FromText(const DecodeModel& model, const std::string& text, Prepare
   if (!encoded.ok()) {
     return status::AtField(encoded.status(), "source.text");
   }
+  prepared.unpadded_length = static_cast<int>(encoded->ids.size());
   BW_RETURN_IF_ERROR(Pad(model, encoded->ids));
   prepared.source_length = static_cast<int>(encoded->ids.size());
   prepared.ids = encoded->ids;
@@ -189,6 +190,7 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
     }
   }
   prepared.ids.assign(ids.ids().begin(), ids.ids().end());
+  prepared.unpadded_length = ids.ids_size();
   BW_RETURN_IF_ERROR(Pad(model, prepared.ids));
   prepared.source_length = static_cast<int>(prepared.ids.size());
   BW_ASSIGN_OR_RETURN(prepared.encoder_input, IdTensor(model, prepared.ids));

@@ -15,6 +15,7 @@ namespace beamwright::engine {
 // A source in the form that the encoder, or the decoder, takes.
 struct PreparedSource {
   int source_length = 0;
+  int unpadded_length = 0;   // of text and ids: source_length without pad_to_length
   std::vector<int32_t> ids;  // of text and ids
   std::vector<int32_t> unknown_positions;
   std::optional<ops::Tensor> encoder_input;  // [1, ...] as the encoder's Parameter

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,7 @@ constexpr size_t kMostEvidence = 12;
 struct Scored {
   Framing framing;
   double log_prob = 0;  // mean of a token of the pairs' targets, the end token included
+  int64_t tokens = 0;
 };
 
 void Append(const bundle::TextCodec& codec, absl::Span<const absl::string_view> usual,
@@ -75,7 +77,7 @@ absl::StatusOr<v1::Source> SourceOf(const bundle::TextCodec& codec, const std::s
 }
 
 // length: that sources are padded to; 0: as the model says.
-absl::StatusOr<double> MeanLogProb(const ModelPtr& model, const std::vector<KnownPair>& pairs,
+absl::StatusOr<Scored> MeanLogProb(const ModelPtr& model, const std::vector<KnownPair>& pairs,
                                    int length) {
   engine::EngineOptions options;
   options.num_threads = 1;
@@ -98,7 +100,7 @@ absl::StatusOr<double> MeanLogProb(const ModelPtr& model, const std::vector<Know
     sum += hypothesis.log_prob();
     tokens += hypothesis.tokens_size();
   }
-  return sum / static_cast<double>(std::max<int64_t>(tokens, 1));
+  return Scored{{}, sum / static_cast<double>(std::max<int64_t>(tokens, 1)), tokens};
 }
 
 // Lengths that sources may have been padded to: that of the longest pair and a few more, and those
@@ -184,11 +186,12 @@ absl::StatusOr<FramingFound> FindFraming(const bundle::Bundle& bundle,
     BW_ASSIGN_OR_RETURN(const ModelPtr model,
                         Compile(bundle, source_vocabulary, target_vocabulary, framing));
     for (const int length : lengths) {
-      const absl::StatusOr<double> log_prob = MeanLogProb(model, pairs, length);
-      unread.Update(log_prob.status());
+      absl::StatusOr<Scored> scored = MeanLogProb(model, pairs, length);
+      unread.Update(scored.status());
       framing.pad_to_length = length == 0 ? framing.pad_to_length : length;
-      if (log_prob.ok()) {
-        tried.push_back({framing, *log_prob});
+      if (scored.ok()) {
+        scored->framing = framing;
+        tried.push_back(*std::move(scored));
       }
     }
     return absl::OkStatus();
@@ -212,6 +215,9 @@ absl::StatusOr<FramingFound> FindFraming(const bundle::Bundle& bundle,
   });
   const bool keeps = own != tried.end() && tried[0].log_prob - own->log_prob < kLeast;
   found.framing = keeps ? own->framing : tried[0].framing;
+  found.tokens = tried[0].tokens;
+  found.lead = tried.size() > 1 ? tried[0].log_prob - tried[1].log_prob
+                                : std::numeric_limits<double>::infinity();
   tried.resize(std::min<size_t>(tried.size(), kMostEvidence));
   for (const Scored& scored : tried) {
     found.evidence.push_back(absl::StrFormat("%s: log-probability %.3f a token",

@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_FRAMING_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_FRAMING_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,12 @@ FramingChoices UsualFramings(const bundle::Bundle& bundle);
 
 struct FramingFound {
   Framing framing;
+  // By which the best framing leads the next one, in nats a token, and the tokens that say so;
+  // infinity if there is no other.
+  double lead = 0;
+  int64_t tokens = 0;
+  // Less than a nat in all may be chance.
+  bool is_sure() const { return lead * static_cast<double>(tokens) >= 1; }
   // For each framing what the model gives the pairs' targets, one line each, the best dozen, best
   // first.
   std::vector<std::string> evidence;

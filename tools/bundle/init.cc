@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/file.h"
 #include "ops/base/printable.h"
@@ -144,13 +145,14 @@ class Initialiser {
  private:
   // With `--decoder`, options of models that are searched by frames may be here.
   absl::Status CheckFlags() const {
-    const char* const flag = !options_.blank.empty()       ? "--blank"
-                             : !options_.durations.empty() ? "--durations"
-                             : !options_.joiner.empty()    ? "a third graph"
-                                                           : nullptr;
+    const char* const flag = !options_.blank.empty()         ? "--blank"
+                             : !options_.durations.empty()   ? "--durations"
+                             : !options_.joiner.empty()      ? "a third graph"
+                             : !options_.transitions.empty() ? "--transitions"
+                                                             : nullptr;
     return flag == nullptr
                ? absl::OkStatus()
-               : Invalid(flag, ": is for CTC models and transducers, not with --decoder");
+               : Invalid(flag, ": is for CTC models, transducers and taggers, not with --decoder");
   }
 
   absl::Status ReadEncoder() {
@@ -245,6 +247,13 @@ class Initialiser {
                        options_.pairs, "'"));
     }
     Print("pairs   ", found->evidence);
+    const std::string lead = absl::StrFormat(
+        "the best leads the next by %.3f nats a token, over %d tokens", found->lead, found->tokens);
+    Print("pairs   ", {lead});
+    if (!found->is_sure()) {
+      Print("unknown ", {absl::StrCat("which framing the model was trained with: ", lead,
+                                      ", which may be chance; give more pairs")});
+    }
     SetFraming(found->framing, config_);
     reasons_.push_back(
         absl::StrCat(ToString(found->framing), ": by ", pairs_.size(), " known pairs"));

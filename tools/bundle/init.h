@@ -15,18 +15,19 @@
 namespace beamwright::tools {
 
 // What kind of model the graphs are.
-enum class InitKind { kGuess, kDecoder, kCtc, kTransducer };
+enum class InitKind { kGuess, kDecoder, kCtc, kTransducer, kTags };
 
 struct InitOptions {
   std::string encoder;  // path; empty: requests bring the decoder's inputs
-  std::string decoder;  // of a transducer the predictor; of CTC empty, the encoder is all
+  std::string decoder;  // of a transducer the predictor; of CTC and taggers the only graph
   std::string joiner;   // of a transducer; empty: `decoder` is both
   InitKind kind = InitKind::kGuess;
   std::string out;   // folder to make; it must not exist, or be empty
   std::string name;  // empty: the folder's name
   std::string source_vocab;
   std::string target_vocab;
-  std::string shortlist;  // of a Marian model: a binary lexical shortlist; empty: none
+  std::string transitions;  // of a tagger with a CRF: a NumPy archive (.npz); empty: none
+  std::string shortlist;    // of a Marian model: a binary lexical shortlist; empty: none
   // Of a translation model: its languages; empty: as the names of a Marian model's files say.
   std::string source_language;
   std::string target_language;

@@ -1,18 +1,26 @@
 #include "tools/bundle/init_frames.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "ops/base/file.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/graph/trace.h"
 #include "ops/import/graph_file.h"
+#include "ops/numpy/npz.h"
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/encoder_streaming.h"
 #include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/frame_text.h"
 #include "tools/bundle/init_parts.h"
+#include "tools/bundle/token_file.h"
 #include "tools/graph/frame_roles.h"
 #include "tools/graph/ports.h"
 
@@ -23,6 +31,7 @@ using ops::Graph;
 
 // Tokens that a frame may yield where a model's own toolkit allows about as many.
 constexpr int kUsualMaxSymbols = 10;
+constexpr char kTransitionsFile[] = "transitions.txt";
 
 std::optional<Graph> Peek(const std::string& path) {
   Files files;
@@ -31,19 +40,77 @@ std::optional<Graph> Peek(const std::string& path) {
   return graph.ok() ? std::make_optional(*std::move(graph)) : std::nullopt;
 }
 
+// Lines of scores [rows, labels] of an array; zeros if it is missing.
+absl::StatusOr<std::string> ScoreLines(const ops::TensorMap& arrays, const std::string& name,
+                                       const ops::Shape& shape) {
+  ops::Tensor scores = ops::Tensor::Zeros(ops::DType::kF32, shape);
+  if (const auto found = arrays.find(name); found != arrays.end()) {
+    if (found->second.shape() != shape || !ops::IsFloat(found->second.dtype())) {
+      return Invalid("'", name, "' is ", ops::Name(found->second.dtype()),
+                     ops::ToString(found->second.shape()), "; it must be floats of shape ",
+                     ops::ToString(shape), ", as the model has labels");
+    }
+    BW_ASSIGN_OR_RETURN(scores, Convert(found->second, ops::DType::kF32));
+  }
+  std::string text;
+  for (int64_t i = 0; i < scores.num_elements(); ++i) {
+    absl::StrAppendFormat(&text, "%.9g%c", scores.data<float>()[i],
+                          (i + 1) % shape.back() == 0 ? '\n' : ' ');
+  }
+  return text;
+}
+
+// The file of a CRF's scores (TagsConfig.transitions) from arrays as pytorch-crf names them.
+absl::StatusOr<std::string> ReadTransitions(const std::string& path, int64_t labels) {
+  BW_ASSIGN_OR_RETURN(const ops::TensorMap arrays, ops::ReadNpz(path));
+  if (arrays.count("transitions") == 0) {
+    return Invalid("'", path, "' has no array 'transitions'; it has ",
+                   absl::StrJoin(arrays, ", ", [](std::string* out, const auto& array) {
+                     absl::StrAppend(out, "'", array.first, "'");
+                   }));
+  }
+  std::string content;
+  for (const char* const name : {"start_transitions", "end_transitions", "transitions"}) {
+    const bool is_matrix = absl::string_view(name) == "transitions";
+    const auto lines =
+        ScoreLines(arrays, name, is_matrix ? ops::Shape{labels, labels} : ops::Shape{labels});
+    if (!lines.ok()) {
+      return Annotate(lines.status(), absl::StrCat("'", path, "'"));
+    }
+    content += *lines;
+  }
+  return content;
+}
+
 // Which of the files is what.
 struct GraphFiles {
   std::string encoder;    // empty: requests bring its frames
   std::string predictor;  // empty: CTC
   std::string joiner;     // empty: the predictor is both
+  bool is_tagger = false;
 };
+
+// With a source vocabulary too, for one graph that reads tokens has sources only as a tagger.
+bool IsTagger(const InitOptions& options, const std::optional<Graph>& graph) {
+  bool reads_other_tokens = false;
+  return options.kind == InitKind::kGuess && graph.has_value() && options.encoder.empty() &&
+         ops::LooksLikeTagger(*graph, reads_other_tokens) &&
+         (reads_other_tokens || !options.source_vocab.empty() || !options.transitions.empty());
+}
 
 absl::StatusOr<GraphFiles> SortFiles(const InitOptions& options) {
   if (!options.joiner.empty()) {
-    return GraphFiles{options.encoder, options.decoder, options.joiner};
+    return GraphFiles{options.encoder, options.decoder, options.joiner, false};
   }
   std::optional<Graph> last = Peek(options.decoder);
   const bool reads_tokens = last.has_value() && !ops::ReadsNoTokens(*last);
+  if (options.kind == InitKind::kTags || IsTagger(options, last)) {
+    if (!options.encoder.empty()) {
+      return Invalid("a tagger is one graph, but there are two: '", options.encoder, "' and '",
+                     options.decoder, "'");
+    }
+    return GraphFiles{options.decoder, "", "", true};
+  }
   const bool is_transducer = options.kind == InitKind::kTransducer ||
                              (options.kind == InitKind::kGuess && last.has_value() &&
                               (ops::IsJoiner(*last) || ops::IsPredictorAndJoiner(*last)));
@@ -52,12 +119,12 @@ absl::StatusOr<GraphFiles> SortFiles(const InitOptions& options) {
       return Invalid("a CTC model is one graph, but there are two: '", options.encoder, "' and '",
                      options.decoder, "'");
     }
-    return GraphFiles{options.decoder, "", ""};
+    return GraphFiles{options.decoder, "", "", false};
   }
   if (!options.encoder.empty() && last.has_value() && !reads_tokens) {
-    return GraphFiles{"", options.encoder, options.decoder};
+    return GraphFiles{"", options.encoder, options.decoder, false};
   }
-  return GraphFiles{options.encoder, options.decoder, ""};
+  return GraphFiles{options.encoder, options.decoder, "", false};
 }
 
 class FrameInitialiser {
@@ -73,7 +140,9 @@ class FrameInitialiser {
     config_.set_format_version(1);
     config_.set_name(options_.name);
     BW_RETURN_IF_ERROR(ReadEncoder());
-    BW_RETURN_IF_ERROR(paths_.predictor.empty() ? ReadCtc() : ReadTransducer());
+    BW_RETURN_IF_ERROR(paths_.is_tagger           ? ReadTags()
+                       : paths_.predictor.empty() ? ReadCtc()
+                                                  : ReadTransducer());
     PrintLines("guess   ", reasons_, output_);
     files_[kConfigFile] = FormatBundle(config_, reasons_);
     BW_RETURN_IF_ERROR(WriteBundle(options_.out, files_, output_));
@@ -100,6 +169,14 @@ class FrameInitialiser {
     }
     if (options_.kind == InitKind::kCtc && !options_.durations.empty()) {
       return Invalid("--durations: is for transducers; this is a CTC model");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTagFlags() const {
+    if (!options_.blank.empty() || !options_.durations.empty()) {
+      return Invalid(options_.blank.empty() ? "--durations" : "--blank",
+                     ": is for CTC and transducers; this is a tagger");
     }
     return absl::OkStatus();
   }
@@ -163,6 +240,58 @@ class FrameInitialiser {
     BW_ASSIGN_OR_RETURN(const FrameText text, ReadText(roles->columns));
     *config_.mutable_ctc() = CtcConfigOf(*roles, text.blank);
     return absl::OkStatus();
+  }
+
+  absl::Status ReadTags() {
+    BW_RETURN_IF_ERROR(CheckTagFlags());
+    reasons_.push_back("a tagger: each position of a source gets a label");
+    stepped_ = *encoder_;
+    absl::StatusOr<ops::CtcRoles> roles = ops::GuessTagRoles(*encoder_, options_.hints, reasons_);
+    if (!roles.ok()) {
+      return Annotate(roles.status(), absl::StrCat("'", paths_.encoder, "'"));
+    }
+    BW_RETURN_IF_ERROR(ReadLabels(roles->columns));
+    v1::TagsConfig& tags = *config_.mutable_tags();
+    tags.set_encoder_output(roles->output);
+    tags.set_kind(CtcConfigOf(*roles, 0).kind());
+    if (!options_.transitions.empty()) {
+      BW_ASSIGN_OR_RETURN(std::string content,
+                          ReadTransitions(options_.transitions, roles->columns));
+      BW_RETURN_IF_ERROR(AddFile(kTransitionsFile, std::move(content), files_));
+      tags.set_transitions(kTransitionsFile);
+      reasons_.push_back("a CRF: labels are scored with their neighbours by the transitions given");
+    }
+    return absl::OkStatus();
+  }
+
+  // The target side of a tagger: its labels.
+  absl::Status ReadLabels(int64_t columns) {
+    v1::TextConfig& target = *config_.mutable_target();
+    if (options_.target_vocab.empty()) {
+      target.set_size(static_cast<int32_t>(columns));
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const std::string content, ReadFile(options_.target_vocab));
+    BW_ASSIGN_OR_RETURN(TokenFile file, ReadTokenFile(options_.target_vocab, content, reasons_));
+    std::vector<std::string>& labels = file.tokens;
+    const auto extra = static_cast<int64_t>(labels.size()) - columns;
+    if (extra > 0 && extra <= file.empty_tail) {
+      labels.resize(static_cast<size_t>(columns));
+    }
+    if (static_cast<int64_t>(labels.size()) != columns) {
+      return Invalid("the scores have ", columns, " columns, but '", options_.target_vocab,
+                     "' has ", labels.size(), " labels");
+    }
+    const bool has_spaces = std::all_of(labels.begin(), labels.end(), [](const std::string& label) {
+      return !label.empty() && absl::c_none_of(label, absl::ascii_isspace);
+    });
+    target.set_form(has_spaces ? v1::TEXT_FORM_WHITESPACE : v1::TEXT_FORM_CHARACTERS);
+    reasons_.push_back(has_spaces
+                           ? "an answer's text is its labels with spaces between"
+                           : "an answer's text is its labels without spaces between: one of them "
+                             "is empty, or contains white space");
+    target.set_vocabulary("target.vocab");
+    return AddFile(target.vocabulary(), absl::StrCat(absl::StrJoin(labels, "\n"), "\n"), files_);
   }
 
   absl::Status ReadTransducer() {
@@ -266,12 +395,12 @@ bool SearchesByFrames(const InitOptions& options) {
     return false;
   }
   if (options.kind != InitKind::kGuess || !options.joiner.empty() || !options.blank.empty() ||
-      !options.durations.empty()) {
+      !options.durations.empty() || !options.transitions.empty()) {
     return true;
   }
   const std::optional<Graph> last = Peek(options.decoder);
-  if (!last.has_value()) {
-    return false;
+  if (!last.has_value() || IsTagger(options, last)) {
+    return last.has_value();
   }
   return options.encoder.empty() ? ops::LooksLikeCtc(*last) || ops::IsPredictorAndJoiner(*last)
                                  : ops::IsJoiner(*last) || ops::IsPredictorAndJoiner(*last);

@@ -1,5 +1,5 @@
 // `init` for models that search by frames: CTC outputs and transducers, as icefall and sherpa,
-// NeMo, Hugging Face and OCR toolkits export them.
+// NeMo, Hugging Face and OCR toolkits export them, and taggers.
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_INIT_FRAMES_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_INIT_FRAMES_H_
 
@@ -12,7 +12,8 @@ namespace beamwright::tools {
 
 // Whether the graphs are such a model: by a flag, or where nothing else fits. One graph without
 // tokens whose scores have three axes is CTC; with a joiner behind a predictor, or with both in one
-// graph, it is a transducer. Files that can't be read are not: the next reader says why.
+// graph, it is a transducer; with tokens and scores for other labels than those tokens, a tagger.
+// Files that can't be read are not: the next reader says why.
 bool SearchesByFrames(const InitOptions& options);
 
 // As InitBundle. Paths stand in the options as the command line has them: the last graph is

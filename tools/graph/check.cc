@@ -81,6 +81,10 @@ std::string FramesFinding(const Graph& graph) {
   if (LooksLikePredictor(graph)) {
     return "predictor of a transducer without states: `init ENCODER THIS JOINER` serves it";
   }
+  if (bool other = false; LooksLikeTagger(graph, other)) {
+    return "tagger, which labels each token of a source: `init THIS --tags --source-vocab FILE "
+           "--target-vocab LABELS` serves it";
+  }
   return "";
 }
 

@@ -305,6 +305,24 @@ bool LooksLikeCtc(const Graph& graph) {
          !scores.empty();
 }
 
+bool LooksLikeTagger(const Graph& graph, bool& reads_other_tokens) {
+  // Tables of language models have rows for padding or a begin that no score is for.
+  constexpr int64_t kMostSpare = 2;
+  const Ports inputs = InputPorts(graph);
+  const Ports tokens = Where(inputs, [&](const Port& port) { return IsTokenPort(graph, port); });
+  const Ports scores = Where(OutputPorts(graph), [](const Port& port) {
+    return IsFloatPort(port) && HasRank(port, 3) && LastExtent(port) != PartialShape::kDynamic;
+  });
+  if (tokens.size() != 1 || !HasRank(tokens[0], 2) || !Where(inputs, IsFloatPort).empty() ||
+      scores.size() != 1) {
+    return false;
+  }
+  const int64_t rows = LookedUpRows(graph, tokens[0].node);
+  const int64_t labels = LastExtent(scores[0]);
+  reads_other_tokens = rows >= 0 && (labels < rows - kMostSpare || labels > rows + kMostSpare);
+  return true;
+}
+
 bool LooksLikePredictor(const Graph& graph) {
   const Ports inputs = InputPorts(graph);
   const Ports outputs = OutputPorts(graph);
@@ -372,8 +390,11 @@ int64_t ColumnsByRun(const Graph& graph, const Port& scores) {
 
 }  // namespace
 
-absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hints,
-                                       std::vector<std::string>& reasons) {
+namespace {
+
+// what: "CTC output", for reasons and errors.
+absl::StatusOr<CtcRoles> GuessColumns(const Graph& encoder, const std::string& what,
+                                      const RoleHints& hints, std::vector<std::string>& reasons) {
   const auto could_be = [](const Port& port) {
     return IsFloatPort(port) && HasRank(port, 3) && LastExtent(port) != PartialShape::kDynamic;
   };
@@ -389,8 +410,8 @@ absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hi
          return could_be(port) &&
                 HasWord(port.name, {"ctc", "logit", "logits", "logprobs", "log", "probs"});
        }}};
-  BW_ASSIGN_OR_RETURN(const Port scores, FindOutput(OutputPorts(encoder), hints.logits_output,
-                                                    "CTC output", tests, reasons));
+  BW_ASSIGN_OR_RETURN(const Port scores,
+                      FindOutput(OutputPorts(encoder), hints.logits_output, what, tests, reasons));
   const bool is_open = IsFloatPort(scores) && HasRank(scores, 3) && !could_be(scores);
   const int64_t computed = is_open ? ColumnsByRun(encoder, scores) : PartialShape::kDynamic;
   if (computed != PartialShape::kDynamic) {
@@ -399,16 +420,27 @@ absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hi
                                    "does not declare them"));
   }
   if (!could_be(scores) && computed == PartialShape::kDynamic) {
-    return Invalid(
-        "'", scores.name, "' ", scores.info.shape.ToString(),
-        " is not a CTC output, [rows, frames, columns] or [frames, rows, columns] with a "
-        "number of columns that is known");
+    return Invalid("'", scores.name, "' ", scores.info.shape.ToString(), " is no ", what,
+                   ", [rows, frames, columns] or [frames, rows, columns] with a "
+                   "number of columns that is known");
   }
   CtcRoles roles;
   roles.output = scores.name;
   roles.columns = could_be(scores) ? LastExtent(scores) : computed;
   roles.score_kind = KindOfScores(encoder, scores, reasons);
   return roles;
+}
+
+}  // namespace
+
+absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hints,
+                                       std::vector<std::string>& reasons) {
+  return GuessColumns(encoder, "CTC output", hints, reasons);
+}
+
+absl::StatusOr<CtcRoles> GuessTagRoles(const Graph& encoder, const RoleHints& hints,
+                                       std::vector<std::string>& reasons) {
+  return GuessColumns(encoder, "output with scores of labels", hints, reasons);
 }
 
 absl::StatusOr<TransducerRoles> GuessTransducerRoles(const Graph* encoder, const Graph& predictor,

@@ -12,6 +12,7 @@
 
 namespace beamwright::ops {
 
+// Of taggers as well, whose columns are labels.
 struct CtcRoles {
   std::string output;  // [rows, frames, columns] or [frames, rows, columns]
   ScoreKind score_kind = ScoreKind::kLogits;
@@ -56,11 +57,19 @@ bool LooksLikeCtc(const Graph& graph);
 // Whether it can be a predictor without states: it reads the last tokens, of each row a fixed
 // number, and gives one output of floats.
 bool LooksLikePredictor(const Graph& graph);
+// Whether it can be a tagger: it reads tokens of a source, and gives scores of three axes for as
+// many labels as the file says. So does a language model, but its labels are the tokens that it
+// reads: of those that read about as many tokens as they have labels, nothing but a flag says which
+// it is, and `reads_other_tokens` is false.
+bool LooksLikeTagger(const Graph& graph, bool& reads_other_tokens);
 // Whether it reads no tokens: every integer input is a length.
 bool ReadsNoTokens(const Graph& graph);
 
 // `hints`: `logits_output` is the user's choice of the output.
 absl::StatusOr<CtcRoles> GuessCtcRoles(const Graph& encoder, const RoleHints& hints,
+                                       std::vector<std::string>& reasons);
+// The same of a tagger's scores of labels.
+absl::StatusOr<CtcRoles> GuessTagRoles(const Graph& encoder, const RoleHints& hints,
                                        std::vector<std::string>& reasons);
 // `encoder`: null if requests bring its frames. `joiner`: null if `predictor` is both.
 absl::StatusOr<TransducerRoles> GuessTransducerRoles(const Graph* encoder, const Graph& predictor,

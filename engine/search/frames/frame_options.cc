@@ -55,7 +55,9 @@ class FrameFaults {
 
 void CheckModel(const FrameOptions& options, FrameFaults& faults) {
   faults.CheckRange("vocabulary_size", options.vocabulary_size, 2, 1 << 30);
-  faults.CheckRange("blank", options.blank, 0, options.vocabulary_size - 1);
+  if (options.kind != FrameKind::kTags) {
+    faults.CheckRange("blank", options.blank, 0, options.vocabulary_size - 1);
+  }
   const std::vector<int>& durations = options.durations;
   if (options.kind != FrameKind::kTokenAndDuration) {
     if (!durations.empty()) {
@@ -77,7 +79,7 @@ void CheckModel(const FrameOptions& options, FrameFaults& faults) {
 }
 
 void CheckKind(const FrameOptions& options, FrameFaults& faults) {
-  const bool is_ctc = options.kind == FrameKind::kCtc;
+  const bool is_ctc = options.kind == FrameKind::kCtc || options.kind == FrameKind::kTags;
   faults.CheckRange("max_symbols_per_frame", options.max_symbols_per_frame, 1, kMaxSymbolsPerFrame);
   if (is_ctc && options.max_symbols_per_frame != 1) {
     faults.Add("max_symbols_per_frame: a CTC model emits one symbol a frame");
@@ -237,7 +239,9 @@ void FramePlan::FindOpenLabels() {
   for (const int32_t label : options_.prefix) {
     open[static_cast<size_t>(label)] = true;
   }
-  open[static_cast<size_t>(options_.blank)] = false;
+  if (options_.kind != FrameKind::kTags) {
+    open[static_cast<size_t>(options_.blank)] = false;
+  }
   for (int32_t label = 0; label < options_.vocabulary_size; ++label) {
     if (open[static_cast<size_t>(label)]) {
       open_labels_.push_back(label);

@@ -33,6 +33,7 @@ enum class FrameKind : uint8_t {
   kCtc,               // one distribution a frame, whatever the labels (Graves et al. 2006)
   kTransducer,        // a joiner of frame and labels so far (Graves 2012)
   kTokenAndDuration,  // that, and how many frames the symbol takes (Xu et al. 2023)
+  kTags,              // exactly one label a frame, which is a position of the source; no blank
 };
 
 // How hypotheses with equal labels become one. Best paths, and so times, are the larger one's.
@@ -45,7 +46,7 @@ enum class Recombine : uint8_t {
 struct FrameOptions {
   FrameKind kind = FrameKind::kTransducer;
   int vocabulary_size = 0;  // labels and the blank, >= 2; must be set
-  int32_t blank = 0;        // in [0, vocabulary_size)
+  int32_t blank = 0;        // in [0, vocabulary_size); -1: kTags
   // Frames that a symbol may take, different, as the model orders them; kTokenAndDuration alone,
   // which must have one > 0.
   std::vector<int> durations;

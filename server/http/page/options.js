@@ -31,6 +31,7 @@ export function kindOf(schema) {
 export function searchKind(config) {
   if (!config) return '';
   if (config.ctc) return 'SEARCH_CTC';
+  if (config.tags) return 'SEARCH_TAGS';
   return config.transducer ? 'SEARCH_TRANSDUCER' : 'SEARCH_TOKENS';
 }
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/frames/ctc_stepper.h"
+#include "engine/frames/column_stepper.h"
 #include "engine/frames/frame_search_kind.h"
 #include "engine/options/decode_options.h"
 #include "ops/base/steady_time.h"
@@ -72,7 +72,7 @@ class LookingStepper final : public FrameStepper {
   std::function<void(FrameRequest&)> look = [](FrameRequest&) {};
 
  private:
-  CtcStepper stepper_;
+  ColumnStepper stepper_;
 };
 
 class FrameDriverTest : public ::testing::Test {

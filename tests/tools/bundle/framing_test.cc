@@ -101,6 +101,8 @@ TEST(Framing, IsThatOfTheTrainingData) {
         ASSERT_TRUE(found.ok()) << found.status();
         EXPECT_EQ(found->framing, trained) << ToString(found->framing);
         ASSERT_EQ(found->evidence.size(), 12u);
+        EXPECT_GE(found->lead, 0);
+        EXPECT_GT(found->tokens, 0);
         EXPECT_THAT(found->evidence[0], HasSubstr(ToString(trained) + ": log-probability -"));
       }
     }
@@ -120,6 +122,8 @@ TEST(Framing, StaysWherePairsDoNotTell) {
                     {{"", "<s>"}, {"", "</s>"}, {"<s>", "</s>"}}, TrainingData(table, own, random));
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ(found->framing, own);
+    EXPECT_NEAR(found->lead, 0, 1e-6);
+    EXPECT_FALSE(found->is_sure());
   }
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "beamwright/v1/model.pb.h"
+#include "ops/numpy/npz.h"
 #include "tests/tools/graph/shell.h"
 
 namespace beamwright::tools {
@@ -476,6 +477,86 @@ TEST(InitFrames, AGraphOfTwoSourcesIsNotGuessedToBeCtc) {
     second.set_name("second");
   });
   EXPECT_FALSE(SearchesByFrames(options));
+}
+
+// Ids [rows, length] to scores [rows, length, 3] of labels, by a table with `rows` rows.
+std::string TaggerFile(int rows) {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  graph.set_name("tagger");
+  onnx::TensorProto& table = *graph.add_initializer();
+  table.set_name("table");
+  table.set_data_type(onnx::TensorProto::FLOAT);
+  table.add_dims(rows);
+  table.add_dims(3);
+  for (int i = 0; i < rows * 3; ++i) {
+    table.add_float_data(static_cast<float>(i % 4));
+  }
+  onnx::NodeProto& node = *graph.add_node();
+  node.set_op_type("Gather");
+  node.add_input("table");
+  node.add_input("chars");
+  node.add_output("emissions");
+  const auto port = [](onnx::ValueInfoProto& value, const std::string& name, int type, int width) {
+    value.set_name(name);
+    onnx::TypeProto::Tensor& tensor = *value.mutable_type()->mutable_tensor_type();
+    tensor.set_elem_type(type);
+    tensor.mutable_shape()->add_dim()->set_dim_param("rows");
+    tensor.mutable_shape()->add_dim()->set_dim_param("length");
+    if (width > 0) {
+      tensor.mutable_shape()->add_dim()->set_dim_value(width);
+    }
+  };
+  port(*graph.add_input(), "chars", onnx::TensorProto::INT64, 0);
+  port(*graph.add_output(), "emissions", onnx::TensorProto::FLOAT, 3);
+  const std::string path = FreshFolder() + ".onnx";
+  std::ofstream(path) << model.SerializeAsString();
+  return path;
+}
+
+std::string Lines(const std::string& content) {
+  const std::string path = FreshFolder() + ".txt";
+  std::ofstream(path) << content;
+  return path;
+}
+
+TEST(InitFrames, ScoresOfOtherLabelsThanTheTokensAreATaggers) {
+  InitOptions options;
+  options.decoder = TaggerFile(8);
+  EXPECT_TRUE(SearchesByFrames(options));
+  options.source_vocab = Lines("<pad>\na\nb\nc\nd\ne\nf\ng\n");
+  options.target_vocab = Lines("in\nbegin\nend\n");
+  const std::string crf = FreshFolder() + ".npz";
+  ASSERT_TRUE(
+      ops::WriteNpz(crf, {{"transitions", ops::Tensor::Zeros(ops::DType::kF32, {3, 3})}}).ok());
+  options.transitions = crf;
+  const Made made = Init(options);
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_EQ(made.config.tags().encoder_output(), "emissions");
+  EXPECT_EQ(made.config.tags().kind(), v1::LOGITS_KIND_LOGITS);
+  EXPECT_EQ(made.config.tags().transitions(), "transitions.txt");
+  EXPECT_EQ(made.config.encoder().input(), "chars");
+  EXPECT_EQ(made.config.source().form(), v1::TEXT_FORM_CHARACTERS);
+  EXPECT_EQ(made.config.target().form(), v1::TEXT_FORM_WHITESPACE);
+  EXPECT_THAT(made.output, AllOf(HasSubstr("a tagger: each position of a source gets a label"),
+                                 HasSubstr("tried   it loads, and decodes a made-up source")));
+}
+
+// As of a language model: only a flag, or a vocabulary of sources, says that it is a tagger.
+TEST(InitFrames, ScoresOfAsManyLabelsAsTokensMayBeALanguageModels) {
+  InitOptions options;
+  options.decoder = TaggerFile(3);
+  EXPECT_FALSE(SearchesByFrames(options));
+  options.kind = InitKind::kTags;
+  EXPECT_TRUE(SearchesByFrames(options));
+  options.target_vocab = Lines("a\nb\n");
+  ExpectRefusal(Init(options), "the scores have 3 columns, but");
+  options.target_vocab = Lines("a\n\nb\n");
+  const Made made = Init(options);
+  EXPECT_TRUE(made.status.ok()) << made.status;
+  EXPECT_EQ(made.config.target().form(), v1::TEXT_FORM_CHARACTERS);
 }
 
 TEST(InitFrames, TheLengthAxisThatIsGivenIsTaken) {

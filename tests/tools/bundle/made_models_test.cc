@@ -287,7 +287,7 @@ TEST(MadeModelsTest, AStateOfFourAxesIsNoTransducersScores) {
   options.out = ops::testing_tools::TempPath("made-none");
   std::ostringstream output;
   EXPECT_THAT(std::string(InitBundle(options, output).message()),
-              HasSubstr("--blank: is for CTC models and transducers, not with --decoder"));
+              HasSubstr("--blank: is for CTC models, transducers and taggers, not with --decoder"));
 }
 
 // Keras' models take ids as floats, which a cast makes integers of.

@@ -1,29 +1,29 @@
-#include "engine/frames/ctc_stepper.h"
+#include "engine/frames/column_stepper.h"
 
-#include "engine/frames/ctc_request.h"
+#include "engine/frames/column_request.h"
 #include "engine/model/parts.h"
 #include "ops/base/status.h"
 #include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {
 
-absl::Status CtcStepper::RunModel(const ops::ExecutionContext& context,
-                                  absl::Span<FrameRequest* const> requests) {
+absl::Status ColumnStepper::RunModel(const ops::ExecutionContext& context,
+                                     absl::Span<FrameRequest* const> requests) {
   return scorers_.Run(context, requests);
 }
 
-void CtcStepper::Advance(const ops::ExecutionContext& context,
-                         absl::Span<FrameRequest* const> requests) {
+void ColumnStepper::Advance(const ops::ExecutionContext& context,
+                            absl::Span<FrameRequest* const> requests) {
   int64_t work = 0;
   for (const FrameRequest* const request : requests) {
     constexpr int64_t kPerColumn = 64;
-    work += kCtcFramesPerStep * kPerColumn * request->model->parts().frames->num_columns;
+    work += kColumnFramesPerStep * kPerColumn * request->model->parts().frames->num_columns;
   }
   ops::ParallelFor(context.num_threads, static_cast<int64_t>(requests.size()), work,
                    [&](int64_t i) {
                      FrameRequest& request = *requests[static_cast<size_t>(i)];
                      if (!request.is_answered) {
-                       request.status = static_cast<CtcRequest&>(request).Advance();
+                       request.status = static_cast<ColumnRequest&>(request).Advance();
                      }
                    });
 }

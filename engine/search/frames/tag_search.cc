@@ -1,0 +1,210 @@
+#include "engine/search/frames/tag_search.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "engine/search/frames/log_add.h"
+#include "ops/base/check.h"
+#include "ops/base/status.h"
+
+namespace beamwright::search {
+namespace {
+
+std::vector<int32_t> OpenLabels(const FrameOptions& options, bool at_begin) {
+  std::vector<int32_t> open = options.shortlist;
+  if (open.empty()) {
+    open.resize(static_cast<size_t>(options.vocabulary_size));
+    std::iota(open.begin(), open.end(), 0);
+  }
+  std::vector<bool> is_closed(static_cast<size_t>(options.vocabulary_size));
+  for (const int32_t label : options.suppressed) {
+    is_closed[static_cast<size_t>(label)] = true;
+  }
+  for (const int32_t label : options.suppressed_at_begin) {
+    is_closed[static_cast<size_t>(label)] = is_closed[static_cast<size_t>(label)] || at_begin;
+  }
+  open.erase(std::remove_if(open.begin(), open.end(),
+                            [&](int32_t label) { return is_closed[static_cast<size_t>(label)]; }),
+             open.end());
+  return open;
+}
+
+}  // namespace
+
+TagSearch::TagSearch(std::shared_ptr<const FramePlan> plan, const TagTransitions* transitions)
+    : plan_(std::move(plan)),
+      lattice_(plan_->options(), transitions),
+      open_(OpenLabels(plan_->options(), false)),
+      open_first_(OpenLabels(plan_->options(), true)) {
+  BW_CHECK(plan_->options().kind == FrameKind::kTags);
+}
+
+absl::Status TagSearch::SetScores(absl::Span<const float> scores) {
+  BW_RETURN_IF_ERROR(lattice_.SetScores(scores));
+  if (lattice_.has_transitions()) {
+    most_.assign(scores.size(), kLogZero);
+  }
+  return absl::OkStatus();
+}
+
+absl::Span<const FrameRow> TagSearch::rows() const {
+  static constexpr FrameRow kRow;
+  return lattice_.num_positions() == 0 || done() ? absl::Span<const FrameRow>()
+                                                 : absl::MakeConstSpan(&kRow, 1);
+}
+
+absl::Span<const int32_t> TagSearch::Open(int64_t position) const {
+  const TokenSequence& prefix = plan_->options().prefix;
+  if (position < static_cast<int64_t>(prefix.size())) {
+    return absl::MakeConstSpan(prefix).subspan(static_cast<size_t>(position), 1);
+  }
+  return position == 0 ? open_first_ : open_;
+}
+
+void TagSearch::FindMost(int64_t position) {
+  const bool is_last = position + 1 == lattice_.num_positions();
+  for (const int32_t label : Open(position)) {
+    double most = is_last ? lattice_.Last(label) : kLogZero;
+    for (const int32_t next : is_last ? absl::Span<const int32_t>() : Open(position + 1)) {
+      most = std::max(most, lattice_.Energy(position + 1, label, next) + Most(position + 1, next));
+    }
+    most_[static_cast<size_t>(position * lattice_.num_labels() + label)] = most;
+  }
+}
+
+absl::Status TagSearch::Advance(int64_t count) {
+  if (!lattice_.is_ready()) {
+    return lattice_.Advance(count);
+  }
+  const int64_t positions = lattice_.num_positions();
+  if (static_cast<int64_t>(plan_->options().prefix.size()) > positions) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("target_prefix has ", plan_->options().prefix.size(),
+                     " labels, the source has ", positions, " positions"));
+  }
+  for (; count > 0 && lattice_.has_transitions() && num_ranked_ < positions; --count) {
+    FindMost(positions - 1 - num_ranked_++);
+  }
+  for (; count > 0 && num_read_ < positions; --count) {
+    BW_RETURN_IF_ERROR(ReadPosition());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TagSearch::ReadPosition() {
+  candidates_.clear();
+  const auto beam = static_cast<size_t>(plan_->options().beam_size);
+  const auto try_all = [&](int32_t parent) {
+    const Entry before = parent < 0 ? Entry() : entries_[static_cast<size_t>(parent)];
+    for (const int32_t label : Open(num_read_)) {
+      const double energy = before.energy + lattice_.Energy(num_read_, before.label, label);
+      const double rank = energy + Most(num_read_, label);
+      if (rank > kLogZero) {
+        candidates_.push_back({rank, energy, parent, label});
+      }
+    }
+  };
+  if (num_read_ == 0) {
+    try_all(-1);
+  }
+  for (size_t i = begins_.empty() ? 0 : begins_.back(); i < entries_.size(); ++i) {
+    try_all(static_cast<int32_t>(i));
+  }
+  if (candidates_.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no label can follow at position ", num_read_,
+                     ": all that the options and the transitions leave has probability 0"));
+  }
+  const auto better = [this](const Candidate& a, const Candidate& b) {
+    if (a.rank != b.rank) {
+      return a.rank > b.rank;
+    }
+    if (a.parent != b.parent) {
+      return entries_[static_cast<size_t>(a.parent)].order <
+             entries_[static_cast<size_t>(b.parent)].order;
+    }
+    return a.label < b.label;
+  };
+  const size_t kept = std::min(beam, candidates_.size());
+  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(kept),
+                    candidates_.end(), better);
+  Keep(absl::MakeConstSpan(candidates_).subspan(0, kept));
+  return absl::OkStatus();
+}
+
+void TagSearch::Keep(absl::Span<const Candidate> candidates) {
+  const size_t begin = entries_.size();
+  for (const Candidate& candidate : candidates) {
+    const Entry before =
+        candidate.parent < 0 ? Entry() : entries_[static_cast<size_t>(candidate.parent)];
+    const double log_prob = lattice_.LogProb(num_read_, before.label, candidate.label);
+    entries_.push_back({candidate.parent, candidate.label, candidate.energy,
+                        before.log_prob + log_prob, static_cast<float>(log_prob), 0});
+  }
+  std::vector<size_t> sorted(candidates.size());
+  std::iota(sorted.begin(), sorted.end(), begin);
+  std::sort(sorted.begin(), sorted.end(), [this](size_t a, size_t b) {
+    const auto order = [this](size_t i) {
+      const int32_t parent = entries_[i].parent;
+      return parent < 0 ? 0 : entries_[static_cast<size_t>(parent)].order;
+    };
+    return order(a) != order(b) ? order(a) < order(b) : entries_[a].label < entries_[b].label;
+  });
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    entries_[sorted[i]].order = static_cast<int32_t>(i);
+  }
+  begins_.push_back(begin);
+  ++num_read_;
+}
+
+void TagSearch::AddStableLabels(std::vector<int32_t>& labels) const {
+  if (begins_.empty()) {
+    return;
+  }
+  // Back to where all of the beam are one.
+  std::vector<int32_t> at(entries_.size() - begins_.back());
+  std::iota(at.begin(), at.end(), static_cast<int32_t>(begins_.back()));
+  if (done()) {
+    at.resize(std::min(at.size(), static_cast<size_t>(plan_->options().n_best)));
+  }
+  auto length = static_cast<size_t>(num_read_);
+  while (length > labels.size() &&
+         std::any_of(at.begin(), at.end(), [&at](int32_t entry) { return entry != at[0]; })) {
+    for (int32_t& entry : at) {
+      entry = entries_[static_cast<size_t>(entry)].parent;
+    }
+    --length;
+  }
+  if (length <= labels.size()) {
+    return;
+  }
+  const size_t known = labels.size();
+  labels.resize(length);
+  for (int32_t entry = at[0]; length > known; --length) {
+    labels[length - 1] = entries_[static_cast<size_t>(entry)].label;
+    entry = entries_[static_cast<size_t>(entry)].parent;
+  }
+}
+
+std::vector<FrameHypothesis> TagSearch::Results() const {
+  std::vector<FrameHypothesis> results;
+  const auto n_best = static_cast<size_t>(plan_->options().n_best);
+  for (size_t i = begins_.empty() ? 0 : begins_.back();
+       i < entries_.size() && results.size() < n_best; ++i) {
+    FrameHypothesis& hypothesis = results.emplace_back();
+    hypothesis.labels.resize(static_cast<size_t>(num_read_));
+    hypothesis.times.resize(static_cast<size_t>(num_read_));
+    auto entry = static_cast<int32_t>(i);
+    for (int64_t position = num_read_ - 1; position >= 0; --position) {
+      const Entry& one = entries_[static_cast<size_t>(entry)];
+      hypothesis.labels[static_cast<size_t>(position)] = one.label;
+      hypothesis.times[static_cast<size_t>(position)] = {position, 1, one.step_log_prob};
+      entry = one.parent;
+    }
+    hypothesis.log_prob = hypothesis.merged_log_prob = hypothesis.score = entries_[i].log_prob;
+  }
+  return results;
+}
+
+}  // namespace beamwright::search
