@@ -1,4 +1,4 @@
-"""A translation model of Firefox's form beside the programs that run such models: CPU time a core, in turns.
+"""A translation model of Firefox's form and the programs that run such models: CPU time a core, in turns.
 
     translation_peers.py GRAPH BUNDLE MODEL.bin VOCABULARY SHORTLIST SENTENCES
 

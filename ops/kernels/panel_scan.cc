@@ -12,6 +12,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Terms are added in f32 in lanes, blocks of this many terms in f64.
+constexpr int64_t kTerms = 256;
+
 // The last few values of a row, and -infinity in the other lanes, which changes no largest value
 // and no sum of exponentials: whole vectors instead of one by one.
 BW_ALWAYS_INLINE inline void FillUp(const float* x, int64_t count, float (&rest)[kLanes]) {
@@ -69,8 +72,6 @@ PanelSum SumPanel(absl::Span<const float> values, float largest) {
   if (largest == -kInfinity) {
     return panel;
   }
-  // Terms of f32 in lanes, blocks of them in f64.
-  constexpr int64_t kTerms = 256;
   const float* const x = values.data();
   const auto count = static_cast<int64_t>(values.size());
   double sum = 0;
@@ -96,6 +97,33 @@ PanelSum SumPanel(absl::Span<const float> values, float largest) {
     }
   });
   panel.sum = sum;
+  return panel;
+}
+
+PanelSum SumPicked(absl::Span<const int32_t> tokens, absl::Span<const float> values,
+                   float largest) {
+  PanelSum panel{largest, 0};
+  if (largest == -kInfinity) {
+    return panel;
+  }
+  float terms[kScanPanel];
+  const float* const x = values.data();
+  const size_t count = values.size();
+  float* const to = terms;
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (size_t i = 0; i < count; ++i) {
+      to[i] = Term(x[i] - largest);
+    }
+  });
+  // What is between two tokens would add 0 to its lane.
+  for (size_t i = 0; i < count;) {
+    const int64_t block = tokens[i] / kTerms;
+    float lanes[kLanes] = {};
+    for (; i < count && tokens[i] / kTerms == block; ++i) {
+      lanes[tokens[i] % kLanes] += terms[i];
+    }
+    panel.sum += AddLanes(lanes);
+  }
   return panel;
 }
 

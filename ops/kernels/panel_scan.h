@@ -30,6 +30,10 @@ void BlockMaxima(absl::Span<const float> values, float* maxima);
 // Of up to kScanPanel values, none of them NaN or +infinity, whose largest is `largest`.
 PanelSum SumPanel(absl::Span<const float> values, float largest);
 
+// The same of a panel of which all other values are -infinity, with the same bits: `tokens` are
+// ascending, those of one panel, and have the `values`.
+PanelSum SumPicked(absl::Span<const int32_t> tokens, absl::Span<const float> values, float largest);
+
 // log(sum of exp(x)) of a row, panel by panel: Add each in its order.
 class PanelJoin {
  public:

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "ops/base/check.h"
 #include "ops/base/step_profile.h"
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/parallel.h"
+#include "ops/kernels/picked_scan.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
@@ -88,6 +90,25 @@ bool Edit(absl::Span<const LogitEdit> edits, int64_t first, absl::Span<float> va
     }
   }
   return any;
+}
+
+// By ScanRow: `values` of the row's allowed tokens, -infinity of all others.
+void ScanSpread(absl::Span<const float> values, int64_t vocabulary,
+                VocabularyProjection::Row& row) {
+  static thread_local std::vector<float> line;  // -infinity between two rows
+  line.resize(std::max(line.size(), static_cast<size_t>(vocabulary)), -kInfinity);
+  const absl::Span<const int32_t> tokens = row.rules->allowed;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    line[static_cast<size_t>(tokens[i])] = values[i];
+  }
+  RowRules rules = *row.rules;
+  // All other tokens are barred by their scores; only an edit could give one of them another.
+  rules.has_allowed = !OnlyBans(rules.edits);
+  row.status = ScanRow({line.data(), static_cast<size_t>(vocabulary)}, ScoreKind::kLogits, rules,
+                       row.k, *row.result);
+  for (const int32_t token : tokens) {
+    line[static_cast<size_t>(token)] = -kInfinity;
+  }
 }
 
 bool Adds(const VocabularyProjection::Row& row) { return row.k > 0 && !row.rules->added.empty(); }
@@ -381,8 +402,10 @@ void VocabularyProjection::FindRuns(ConstMatrix<float> hidden, absl::Span<const 
     const RowRules& rules = *rows[i].rules;
     const bool is_picked = IsPicked(rules, vocabulary(), hidden.row_span(static_cast<int64_t>(i)));
     if (is_picked && rules.allowed != last) {
-      columns = scratch.picks.Of(*weight_, rules.allowed);
       last = rules.allowed;
+      const bool is_distinct =
+          std::adjacent_find(last.begin(), last.end(), std::greater_equal<>()) == last.end();
+      columns = is_distinct ? scratch.picks.Of(*weight_, last) : nullptr;
     }
     const PackedMatMul* const of_row = is_picked ? columns : nullptr;
     if (scratch.runs.empty() || scratch.runs.back().columns != of_row) {
@@ -395,10 +418,8 @@ void VocabularyProjection::FindRuns(ConstMatrix<float> hidden, absl::Span<const 
 void VocabularyProjection::ScanPicked(const Scratch::Run& run, absl::Span<Row> rows,
                                       const Scratch& scratch) const {
   static thread_local std::vector<float> scores;
-  static thread_local std::vector<float> line;  // -infinity between two rows
   const int64_t columns = run.columns->columns();
   scores.resize(std::max(scores.size(), static_cast<size_t>(run.num_rows * columns)));
-  line.resize(std::max(line.size(), static_cast<size_t>(vocabulary())), -kInfinity);
   const Matrix<float> out{scores.data(), run.num_rows, columns, columns};
   {
     const PhaseScope phase(Phase::kProducts);
@@ -407,17 +428,13 @@ void VocabularyProjection::ScanPicked(const Scratch::Run& run, absl::Span<Row> r
   for (int64_t r = 0; r < run.num_rows; ++r) {
     Row& row = rows[static_cast<size_t>(run.first_row + r)];
     const absl::Span<const int32_t> tokens = row.rules->allowed;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      const auto token = static_cast<size_t>(tokens[i]);
-      line[token] = bias_.empty() ? out.row(r)[i] : out.row(r)[i] + bias_[token];
+    const absl::Span<float> values(out.row(r), tokens.size());
+    for (size_t i = 0; i < tokens.size() && !bias_.empty(); ++i) {
+      values[i] += bias_[static_cast<size_t>(tokens[i])];
     }
-    RowRules rules = *row.rules;
-    // All other tokens are barred by their scores; only an edit could give one of them another.
-    rules.has_allowed = !OnlyBans(rules.edits);
-    row.status = ScanRow({line.data(), static_cast<size_t>(vocabulary())}, ScoreKind::kLogits,
-                         rules, row.k, *row.result);
-    for (const int32_t token : tokens) {
-      line[static_cast<size_t>(token)] = -kInfinity;
+    row.status = absl::OkStatus();
+    if (!ScanListed(tokens, values, vocabulary(), *row.rules, row.k, *row.result)) {
+      ScanSpread(values, vocabulary(), row);
     }
   }
 }

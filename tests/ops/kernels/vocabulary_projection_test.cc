@@ -36,8 +36,12 @@ struct Rules {
     rules.edits = edits;
     rules.watched = watched;
     switch (random.Int(0, 9)) {
-      case 0:
       case 7:
+        for (LogitEdit& edit : edits) {
+          edit.kind = random.Int(0, 1) == 0 ? EditKind::kBan : EditKind::kExclude;
+        }
+        [[fallthrough]];
+      case 0:
         SetAllowed(random, vocabulary);
         break;
       case 1:
@@ -236,6 +240,36 @@ TEST_P(VocabularyProjectionTest, ShortlistsThatReturnAreScannedAlike) {
       ExpectScansOfWholeRows(problem, projection, rules, scratch);
     }
   }
+}
+
+// Many equal scores: their tokens' order decides.
+TEST_P(VocabularyProjectionTest, EqualScoresOfAShortlistAreInTheOrderOfTheirTokens) {
+  Random random(13);
+  Problem problem;
+  problem.depth = 3;
+  problem.vocabulary = 1400;
+  problem.weight = random.Floats({problem.vocabulary, problem.depth}, -2, 2);
+  problem.hidden = random.Floats({20, problem.depth}, -2, 2);
+  for (Tensor* tensor : {&problem.weight, &problem.hidden}) {
+    float* const values = tensor->mutable_data<float>();
+    for (int64_t i = 0; i < tensor->num_elements(); ++i) {
+      values[i] = std::round(values[i]);
+    }
+  }
+  problem.bias = random.Floats({0});
+  std::vector<int32_t> list;
+  for (int32_t i = 0; i < 170; ++i) {
+    list.push_back(8 * i + static_cast<int32_t>(random.Int(0, 7)));
+  }
+  const LogitEdit bans[] = {{list[3], EditKind::kBan, 0}, {1, EditKind::kExclude, 0}};
+  std::vector<RowRules> rules(20);
+  for (RowRules& rule : rules) {
+    rule.has_allowed = true;
+    rule.allowed = list;
+    rule.edits = bans;
+  }
+  VocabularyProjection::Scratch scratch;
+  ExpectScansOfWholeRows(problem, problem.Make(Precision::kF32), rules, scratch);
 }
 
 // 18 lists of 2 MiB of columns each, more than ColumnPicks holds: the last ones are computed with
