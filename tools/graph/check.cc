@@ -81,10 +81,6 @@ std::string FramesFinding(const Graph& graph) {
   if (LooksLikePredictor(graph)) {
     return "predictor of a transducer without states: `init ENCODER THIS JOINER` serves it";
   }
-  if (bool other = false; LooksLikeTagger(graph, other)) {
-    return "tagger, which labels each token of a source: `init THIS --tags --source-vocab FILE "
-           "--target-vocab LABELS` serves it";
-  }
   return "";
 }
 
@@ -183,6 +179,9 @@ GraphFindings CheckGraph(Graph graph) {
   // A predictor with its joiner can be stepped over its tokens as well, which no search does.
   findings.frames =
       findings.step.has_value() && !IsPredictorAndJoiner(graph) ? "" : FramesFinding(graph);
+  bool other = false;
+  const bool may_tag =
+      findings.frames.empty() && !findings.step.has_value() && LooksLikeTagger(graph, other);
   findings.status = CheckEncoder(std::move(graph), findings);
   if (!findings.frames.empty()) {
     // That it is no decoder goes without saying.
@@ -191,6 +190,11 @@ GraphFindings CheckGraph(Graph graph) {
     findings.no_step = step.ok() ? findings.no_step : std::string(step.message());
   } else if (findings.status.ok()) {
     findings.status = step;  // it can only be a decoder, and is refused as such
+  }
+  if (may_tag && findings.encoder.has_value()) {
+    findings.frames =
+        "encoder, or tagger with a label for each token: `init THIS --tags --source-vocab FILE "
+        "--target-vocab LABELS` serves it";
   }
   return findings;
 }

@@ -310,11 +310,11 @@ bool LooksLikeTagger(const Graph& graph, bool& reads_other_tokens) {
   constexpr int64_t kMostSpare = 2;
   const Ports inputs = InputPorts(graph);
   const Ports tokens = Where(inputs, [&](const Port& port) { return IsTokenPort(graph, port); });
-  const Ports scores = Where(OutputPorts(graph), [](const Port& port) {
-    return IsFloatPort(port) && HasRank(port, 3) && LastExtent(port) != PartialShape::kDynamic;
-  });
+  // Encoders of decoders give first states, too.
+  const Ports scores = Where(OutputPorts(graph), IsFloatPort);
   if (tokens.size() != 1 || !HasRank(tokens[0], 2) || !Where(inputs, IsFloatPort).empty() ||
-      scores.size() != 1) {
+      scores.size() != 1 || !HasRank(scores[0], 3) ||
+      LastExtent(scores[0]) == PartialShape::kDynamic) {
     return false;
   }
   const int64_t rows = LookedUpRows(graph, tokens[0].node);

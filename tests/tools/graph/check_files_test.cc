@@ -66,6 +66,34 @@ TEST(CheckFiles, AnEncoderThatMixesSourcesIsTold) {
                         "ReduceMax 'loudest' cannot be separated"));
 }
 
+// Ids to one result with as many columns as the file says; with a state it is an encoder.
+TEST(CheckFiles, AGraphThatMayBeATaggerSaysHowItIsServed) {
+  const auto port = [](const std::string& name, int type, const std::string& last) {
+    return absl::StrCat("name: '", name, "' type { tensor_type { elem_type: ", type,
+                        " shape { dim { dim_param: 'rows' } dim { dim_param: 'time' } ", last,
+                        "} } } ");
+  };
+  const auto text = [&](const std::string& more) {
+    return absl::StrCat(
+        "ir_version: 8 opset_import { version: 13 } graph { name: 'g' input { ", port("x", 7, ""),
+        "} output { ", port("y", 1, "dim { dim_value: 2 } "), "} ", more,
+        " initializer { dims: [3, 2] data_type: 1 float_data: [0, 1, 2, 3, 4, 5] name: 'table' } "
+        "node { op_type: 'Gather' name: 'lookup' input: ['table', 'x'] output: 'e' } node { "
+        "op_type: 'CumSum' name: 'back' input: ['e', 'one'] output: 'y' attribute { name: "
+        "'reverse' type: INT i: 1 } } initializer { data_type: 7 int64_data: 1 name: 'one' } }");
+  };
+  onnx::ModelProto model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text(""), &model));
+  const Outcome tagger = Check("tagger.onnx", model.SerializeAsString());
+  EXPECT_EQ(tagger.exit_code, 0) << tagger.errors << tagger.output;
+  EXPECT_THAT(tagger.output, HasSubstr("encoder, or tagger with a label for each token"));
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      text(absl::StrCat("output { ", port("e", 1, "dim { dim_value: 2 } "), "}")), &model));
+  const Outcome encoder = Check("encoder.onnx", model.SerializeAsString());
+  EXPECT_EQ(encoder.exit_code, 0) << encoder.errors << encoder.output;
+  EXPECT_THAT(encoder.output, ::testing::Not(HasSubstr("tagger")));
+}
+
 // Tools that edit graphs leave shapes behind that no longer hold; ONNX Runtime runs such files,
 // with a warning. Types that contradict it refuses.
 TEST(CheckFiles, AnOutputOfAnotherRankIsPassedOver) {
