@@ -191,7 +191,7 @@ Command AddTranslateCommand(CLI::App& parent) {
   auto flags = std::make_shared<TranslateFlags>();
   app->add_option("FILE", flags->files, "Files of text; - is standard input.")->group("Input");
   app->add_option("--source", *flags->request.mutable_source_language(),
-                  "Language of the text, as a BCP 47 tag.")
+                  "Language of the text, as a BCP 47 tag, or auto.")
       ->type_name("LANGUAGE")
       ->required()
       ->group("Input");

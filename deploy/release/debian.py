@@ -15,6 +15,7 @@ Architecture: amd64
 Maintainer: The maintainers of Beamwright <maintainers@beamwright.example>
 Installed-Size: {size}
 Depends: {depends}
+Suggests: libcld2-0
 Section: net
 Priority: optional
 Description: beam-search decoding of recurrent sequence models

@@ -46,6 +46,13 @@ constexpr CallRule kRules[] = {
     {"GET /languages", kAnyRole},
     {"POST /languages", kAnyRole},
     {"POST /translate", kDecode},
+    {"POST /translate_file", kDecode},
+    {"POST /detect", kDecode},
+    {"POST /v2/translate", kDecode},  // DeepL's
+    {"GET /v2/languages", kAnyRole},
+    {"POST /v2/languages", kAnyRole},
+    {"GET /v2/usage", kAnyRole},
+    {"POST /v2/usage", kAnyRole},
     {"GET /v1/status", kObserve | kOperate},
     {"GET /v1/models", kAnyRole},
     {"GET /v1/models/*", kAnyRole},

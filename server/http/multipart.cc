@@ -101,9 +101,9 @@ absl::StatusOr<std::string> BoundaryOf(absl::string_view content_type) {
                  : Malformed("its boundary is not 1 to 70 characters of those that may be in one");
 }
 
-// The name that the head of a part gives it.
-absl::StatusOr<std::string> NameOf(absl::string_view head) {
-  std::string found;
+// The names that the head of a part gives it.
+absl::StatusOr<FormPart> PartOf(absl::string_view head) {
+  FormPart found;
   bool has_name = false;
   for (const absl::string_view line : absl::StrSplit(head, kLineEnd, absl::SkipEmpty())) {
     const size_t colon = line.find(':');
@@ -130,11 +130,13 @@ absl::StatusOr<std::string> NameOf(absl::string_view head) {
         return Malformed("a part has two names");
       }
       if (parameter.name == "name") {
-        found = parameter.value;
+        found.name = parameter.value;
+      } else if (parameter.name == "filename") {
+        found.filename = parameter.value;
       }
     }
   }
-  return has_name ? absl::StatusOr<std::string>(found) : Malformed("a part has no name");
+  return has_name ? absl::StatusOr<FormPart>(found) : Malformed("a part has no name");
 }
 
 }  // namespace
@@ -160,8 +162,7 @@ absl::StatusOr<std::vector<FormPart>> ParseForm(absl::string_view content_type,
       return Malformed(
           absl::StrCat("a part's head does not end within ", kMaxFormHeadBytes, " bytes"));
     }
-    FormPart part;
-    BW_ASSIGN_OR_RETURN(part.name, NameOf(body.substr(0, head)));
+    BW_ASSIGN_OR_RETURN(FormPart part, PartOf(body.substr(0, head)));
     body.remove_prefix(head + 4);
     const size_t end = body.find(delimiter);
     if (end == absl::string_view::npos) {

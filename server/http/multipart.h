@@ -16,6 +16,7 @@ inline constexpr size_t kMaxFormHeadBytes = 4096;  // of one part
 
 struct FormPart {
   std::string name;
+  std::string filename;       // empty: it is no file
   absl::string_view content;  // of the body
 };
 

@@ -276,6 +276,120 @@ void WritePaths(JsonWriter& json, Schemas& schemas) {
   }
 }
 
+// A member of a body that no proto describes.
+struct Member {
+  const char* name;
+  const char* type;  // of JSON; "file": bytes of a form's file
+  bool is_required;
+  const char* description;
+};
+
+// A call whose body is a form or JSON.
+struct FormOperation {
+  const char* path;
+  const char* name;
+  const char* summary;
+  std::vector<const char*> media;
+  std::vector<Member> members;
+  const char* answer;
+};
+
+void WriteForm(JsonWriter& json, const FormOperation& operation) {
+  json.Key(operation.path).BeginObject();
+  json.Key(operation.members.empty() ? "get" : "post").BeginObject();
+  json.Key("operationId").String(operation.name);
+  json.Key("summary").String(operation.summary);
+  if (!operation.members.empty()) {
+    json.Key("requestBody").BeginObject().Key("required").Bool(true);
+    json.Key("content").BeginObject();
+    for (const char* media : operation.media) {
+      json.Key(media).BeginObject().Key("schema").BeginObject();
+      json.Key("type").String("object");
+      json.Key("required").BeginArray();
+      for (const Member& member : operation.members) {
+        if (member.is_required) {
+          json.String(member.name);
+        }
+      }
+      json.EndArray();
+      json.Key("properties").BeginObject();
+      for (const Member& member : operation.members) {
+        const bool is_file = member.type == absl::string_view("file");
+        json.Key(member.name).BeginObject();
+        json.Key("type").String(is_file ? "string" : member.type);
+        if (is_file) {
+          json.Key("contentMediaType").String("application/octet-stream");
+        }
+        json.Key("description").String(member.description).EndObject();
+      }
+      json.EndObject().EndObject().EndObject();
+    }
+    json.EndObject().EndObject();
+  }
+  json.Key("responses").BeginObject().Key("200").BeginObject();
+  json.Key("description").String(operation.answer);
+  json.EndObject().EndObject().EndObject().EndObject();
+}
+
+// The paths that have bodies of other APIs.
+void WriteForms(JsonWriter& json) {
+  constexpr char kJsonType[] = "application/json";
+  constexpr char kUrlForm[] = "application/x-www-form-urlencoded";
+  constexpr char kFileForm[] = "multipart/form-data";
+  const Member source = {"source", "string", true,
+                         "Language of the text as a BCP 47 tag, or auto."};
+  const Member target = {"target", "string", true, "Language to translate to."};
+  const Member key = {"api_key", "string", false, "A token, where the header has none."};
+  const std::vector<FormOperation> operations = {
+      {"/translate",
+       "Translate",
+       "Translates texts, as LibreTranslate does.",
+       {kJsonType, kUrlForm, kFileForm},
+       {{"q", "string", true, "The text; in JSON also a list of texts."},
+        source,
+        target,
+        {"format", "string", false, "text or html."},
+        {"alternatives", "integer", false, "Further translations, 0 to 16."},
+        {"glossary", "object", false, "In JSON: terms and their translations."},
+        key},
+       "translatedText, alternatives and detectedLanguage."},
+      {"/translate_file",
+       "TranslateFile",
+       "Translates a file by the ending of its name: .txt, .html, .xml, .srt, .vtt, .po.",
+       {kFileForm},
+       {{"file", "file", true, "The file."}, source, target, key},
+       "translatedFileUrl, a data URL with the file."},
+      {"/detect",
+       "DetectLanguage",
+       "Finds out the language of a text among those that are served.",
+       {kJsonType, kUrlForm, kFileForm},
+       {{"q", "string", true, "The text."}, key},
+       "A list of confidence, in percent, and language."},
+      {"/languages",
+       "ListLanguages",
+       "Lists the languages and their targets.",
+       {},
+       {},
+       "A list of code, name and targets."},
+      {"/v1/audio/transcriptions",
+       "Transcribe",
+       "Recognises a recording, as OpenAI's API does.",
+       {kFileForm},
+       {{"file", "file", true, "The recording."},
+        {"model", "string", true, "The model's name."},
+        {"language", "string", false, "Not used."},
+        {"prompt", "string", false, "Phrases that the text should rather have."},
+        {"response_format", "string", false, "json, text, srt, vtt or verbose_json."},
+        {"temperature", "number", false, "0 to 1; not used."},
+        {"timestamp_granularities[]", "string", false, "word or segment."},
+        {"stream", "boolean", false, "Whether the text comes as server-sent events."},
+        {"options", "string", false, "DecodeOptions as JSON."}},
+       "The text in the format that was asked for."}};
+  for (const FormOperation& operation : operations) {
+    WriteForm(json, operation);
+  }
+}
+
 void WriteError(JsonWriter& json, Schemas& schemas) {
   json.Key(kError).BeginObject();
   json.Key("type").String("object");
@@ -303,6 +417,7 @@ std::string WriteDocument() {
   json.BeginObject().Key("bearer").BeginArray().EndArray().EndObject().EndArray();
   json.Key("paths").BeginObject();
   WritePaths(json, schemas);
+  WriteForms(json);
   json.EndObject();
   json.Key("components").BeginObject();
   json.Key("securitySchemes").BeginObject().Key("bearer").BeginObject();

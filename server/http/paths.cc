@@ -30,7 +30,7 @@ serving::Method MethodOf(const std::string& path) {
   if (path == kTranscriptions) {
     return serving::Method::kHttpTranscribe;
   }
-  if (path == "/translate") {
+  if (path == "/translate" || path == "/translate_file" || path == "/v2/translate") {
     return serving::Method::kHttpTranslate;
   }
   for (const auto& [verb, method] : kVerbs) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "server/http/multipart.h"
 #include "server/http/unescape.h"
 #include "server/translate/sentences.h"
 
@@ -27,6 +29,20 @@ using google::protobuf::Struct;
 using google::protobuf::Value;
 
 constexpr size_t kMaxFormFields = size_t{1} << 15;
+
+// Several fields of one name are a list.
+void AddField(const std::string& name, std::string value, Struct& members) {
+  Value& member = (*members.mutable_fields())[name];
+  if (member.kind_case() == Value::KIND_NOT_SET) {
+    member.set_string_value(std::move(value));
+    return;
+  }
+  if (member.has_string_value()) {
+    std::string first = std::move(*member.mutable_string_value());
+    member.mutable_list_value()->add_values()->set_string_value(std::move(first));
+  }
+  member.mutable_list_value()->add_values()->set_string_value(std::move(value));
+}
 
 absl::StatusOr<Struct> ParseUrlForm(const std::string& body) {
   const std::vector<absl::string_view> fields = absl::StrSplit(body, '&', absl::SkipEmpty());
@@ -47,16 +63,23 @@ absl::StatusOr<Struct> ParseUrlForm(const std::string& body) {
     if (!CheckUtf8(name).ok() || !CheckUtf8(value).ok()) {
       return status::InvalidField(Printable(name), "is not UTF-8");
     }
-    Value& member = (*members.mutable_fields())[name];
-    if (member.kind_case() == Value::KIND_NOT_SET) {
-      member.set_string_value(std::move(value));
-      continue;
+    AddField(name, std::move(value), members);
+  }
+  return members;
+}
+
+absl::StatusOr<Struct> ParseFileForm(absl::string_view content_type, const std::string& body) {
+  BW_ASSIGN_OR_RETURN(const std::vector<FormPart> parts, ParseForm(content_type, body));
+  Struct members;
+  for (const FormPart& part : parts) {
+    if (!CheckUtf8(part.name).ok() || !CheckUtf8(part.filename).ok() ||
+        !CheckUtf8(part.content).ok()) {
+      return status::InvalidField(Printable(part.name), "is not UTF-8");
     }
-    if (member.has_string_value()) {
-      std::string first = std::move(*member.mutable_string_value());
-      member.mutable_list_value()->add_values()->set_string_value(std::move(first));
+    AddField(part.name, std::string(part.content), members);
+    if (!part.filename.empty()) {
+      (*members.mutable_fields())["filename"].set_string_value(part.filename);
     }
-    member.mutable_list_value()->add_values()->set_string_value(std::move(value));
   }
   return members;
 }
@@ -111,6 +134,26 @@ std::string ReadLanguage(Value* value, const char* name, status::Faults& faults)
   return value->string_value();
 }
 
+// {"term": "its translation"}
+void ReadGlossary(const Value* value, v1::TranslateRequest& request, status::Faults& faults) {
+  if (value == nullptr) {
+    return;
+  }
+  if (!value->has_struct_value()) {
+    faults.Add("glossary", "is not an object of terms and their translations");
+    return;
+  }
+  for (const auto& [term, translation] : value->struct_value().fields()) {
+    if (!translation.has_string_value()) {
+      faults.Add("glossary", "has a translation that is not a string");
+      return;
+    }
+    v1::GlossaryTerm& added = *request.add_glossary();
+    added.set_source(term);
+    added.set_target(translation.string_value());
+  }
+}
+
 void ReadAlternatives(const Value* value, v1::TranslateRequest& request, status::Faults& faults) {
   if (value == nullptr) {
     return;
@@ -142,8 +185,12 @@ absl::StatusOr<Struct> ParseMembers(absl::string_view content_type, const std::s
   if (type == "application/x-www-form-urlencoded" || type.empty()) {
     return ParseUrlForm(body);
   }
+  if (type == "multipart/form-data") {
+    return ParseFileForm(content_type, body);
+  }
   return Invalid("the body is of type '", Printable(type),
-                 "'; send application/json or application/x-www-form-urlencoded");
+                 "'; send application/json, application/x-www-form-urlencoded or "
+                 "multipart/form-data");
 }
 
 std::string TextMember(const Struct& members, const std::string& name) {
@@ -158,24 +205,66 @@ absl::StatusOr<TranslateBody> ReadTranslateBody(Struct members) {
   v1::TranslateRequest& request = body.request;
   request.set_source_language(ReadLanguage(FindMember(members, "source"), "source", faults));
   request.set_target_language(ReadLanguage(FindMember(members, "target"), "target", faults));
-  if (absl::EqualsIgnoreCase(request.source_language(), "auto")) {
-    faults.Add("source", "is auto, but this server does not find out languages; name the language");
-  }
   if (const Value* format = FindMember(members, "format"); format != nullptr) {
-    if (!format->has_string_value() ||
-        (!format->string_value().empty() && format->string_value() != "text")) {
-      faults.Add("format", "only text is supported: markup would not stay whole");
+    const std::string& name = format->string_value();
+    if (!format->has_string_value() || (!name.empty() && name != "text" && name != "html")) {
+      faults.Add("format", "is neither text nor html");
     }
+    request.set_format(name == "html" ? v1::TEXT_FORMAT_HTML : v1::TEXT_FORMAT_PLAIN);
   }
+  ReadGlossary(FindMember(members, "glossary"), request, faults);
   ReadAlternatives(FindMember(members, "alternatives"), request, faults);
   BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
   return body;
 }
 
-absl::Status InMembers(const absl::Status& status, bool is_list) {
-  return status::WithFields(status, [is_list](absl::string_view field) -> std::string {
+absl::StatusOr<TranslateBody> ReadFileBody(Struct members) {
+  constexpr std::pair<const char*, v1::TextFormat> kFormats[] = {
+      {".txt", v1::TEXT_FORMAT_PLAIN}, {".html", v1::TEXT_FORMAT_HTML},
+      {".htm", v1::TEXT_FORMAT_HTML},  {".xml", v1::TEXT_FORMAT_XML},
+      {".srt", v1::TEXT_FORMAT_SRT},   {".vtt", v1::TEXT_FORMAT_VTT},
+      {".po", v1::TEXT_FORMAT_PO}};
+  TranslateBody body;
+  status::Faults faults;
+  v1::TranslateRequest& request = body.request;
+  const std::string name = absl::AsciiStrToLower(TextMember(members, "filename"));
+  for (const auto& [ending, format] : kFormats) {
+    if (absl::EndsWith(name, ending)) {
+      request.set_format(format);
+    }
+  }
+  Value* const file = FindMember(members, "file");
+  if (file == nullptr || !file->has_string_value()) {
+    faults.Add("file", "is not set; send one as multipart/form-data");
+  } else if (request.format() == v1::TEXT_FORMAT_UNSPECIFIED) {
+    faults.Add("file", "has a name that ends in none of .txt, .html, .xml, .srt, .vtt and .po");
+  } else {
+    *request.add_texts() = std::move(*file->mutable_string_value());
+  }
+  request.set_source_language(ReadLanguage(FindMember(members, "source"), "source", faults));
+  request.set_target_language(ReadLanguage(FindMember(members, "target"), "target", faults));
+  BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
+  return body;
+}
+
+void ReadStrings(const Struct& members, const std::string& name,
+                 google::protobuf::RepeatedPtrField<std::string>& to) {
+  const auto it = members.fields().find(name);
+  if (it == members.fields().end()) {
+    return;
+  }
+  if (it->second.has_string_value()) {
+    *to.Add() = it->second.string_value();
+  }
+  for (const Value& value : it->second.list_value().values()) {
+    *to.Add() = value.string_value();
+  }
+}
+
+absl::Status InMembers(const absl::Status& status, const std::string& texts, bool is_list) {
+  return status::WithFields(status, [&](absl::string_view field) -> std::string {
     if (absl::StartsWith(field, "texts")) {
-      return is_list ? absl::StrCat("q", field.substr(5)) : "q";
+      return is_list ? absl::StrCat(texts, field.substr(5)) : texts;
     }
     return field == "source_language"   ? "source"
            : field == "target_language" ? "target"
@@ -195,6 +284,22 @@ std::string WriteTranslateBody(const TranslateBody& asked, const v1::TranslateRe
   if (asked.is_list) {
     json.EndArray();
   }
+  if (response.confidence() > 0) {
+    json.Key("detectedLanguage");
+    for (int i = asked.is_list ? 0 : response.translations_size() - 1;
+         i < response.translations_size(); ++i) {
+      if (asked.is_list && i == 0) {
+        json.BeginArray();
+      }
+      json.BeginObject();
+      json.Key("confidence").Double(response.confidence());
+      json.Key("language").String(response.source_language());
+      json.EndObject();
+    }
+    if (asked.is_list) {
+      json.EndArray();
+    }
+  }
   if (asked.request.alternatives() > 0) {
     json.Key("alternatives");
     if (asked.is_list) {
@@ -212,6 +317,30 @@ std::string WriteTranslateBody(const TranslateBody& asked, const v1::TranslateRe
     }
   }
   json.EndObject();
+  return json.text() + "\n";
+}
+
+std::string WriteFileBody(const TranslateBody& asked, const v1::TranslateResponse& response) {
+  const bool is_html = asked.request.format() == v1::TEXT_FORMAT_HTML;
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("translatedFileUrl")
+      .String(absl::StrCat("data:", is_html ? "text/html" : "text/plain", ";charset=utf-8;base64,",
+                           absl::Base64Escape(response.translations(0).text())));
+  json.EndObject();
+  return json.text() + "\n";
+}
+
+std::string WriteDetected(const std::vector<translate::DetectedLanguage>& languages) {
+  JsonWriter json;
+  json.BeginArray();
+  for (const translate::DetectedLanguage& language : languages) {
+    json.BeginObject();
+    json.Key("confidence").Double(language.confidence);
+    json.Key("language").String(language.language);
+    json.EndObject();
+  }
+  json.EndArray();
   return json.text() + "\n";
 }
 

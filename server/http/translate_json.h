@@ -11,12 +11,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/translate.pb.h"
+#include "server/translate/detect.h"
 #include "server/translate/directions.h"
 
 namespace beamwright::http {
 
-// The members of a body: a JSON object, or a form (application/x-www-form-urlencoded), whose fields
-// are strings, and several of one name a list. An empty body has no members. InvalidArgument.
+// The members of a body: a JSON object, or a form (application/x-www-form-urlencoded or
+// multipart/form-data), whose fields are strings, and several of one name a list. A file's name is
+// the member `filename`. An empty body has no members. InvalidArgument.
 absl::StatusOr<google::protobuf::Struct> ParseMembers(absl::string_view content_type,
                                                       const std::string& body);
 
@@ -29,14 +31,28 @@ struct TranslateBody {
 };
 
 // The members of a request to /translate. InvalidArgument naming every member that is missing or
-// wrong. What this server does not do is refused, too: HTML, and finding out the language.
+// wrong.
 absl::StatusOr<TranslateBody> ReadTranslateBody(google::protobuf::Struct members);
 
-// An error of the call in the terms of the members: q for texts, source, target.
-absl::Status InMembers(const absl::Status& status, bool is_list);
+// The members of a request to /translate_file: file, source, target. The format is that of the
+// file's name: .txt, .html, .xml, .srt, .vtt, .po. InvalidArgument.
+absl::StatusOr<TranslateBody> ReadFileBody(google::protobuf::Struct members);
+
+// Each is among the members as one string, several strings of a list, or not at all.
+void ReadStrings(const google::protobuf::Struct& members, const std::string& name,
+                 google::protobuf::RepeatedPtrField<std::string>& to);
+
+// An error of the call in the terms of the members: `texts` (q or file) for texts, source, target.
+absl::Status InMembers(const absl::Status& status, const std::string& texts, bool is_list);
 
 // {"translatedText": ..., "alternatives": ...}; the latter where some were asked for.
 std::string WriteTranslateBody(const TranslateBody& asked, const v1::TranslateResponse& response);
+
+// {"translatedFileUrl": "data:..."}: the file itself, so that no server has to keep it.
+std::string WriteFileBody(const TranslateBody& asked, const v1::TranslateResponse& response);
+
+// [{"confidence": 90, "language": "en"}].
+std::string WriteDetected(const std::vector<translate::DetectedLanguage>& languages);
 
 // [{"code": "en", "name": "English", "targets": ["en", "fr"]}].
 std::string WriteLanguages(const std::vector<translate::Language>& languages);

@@ -1,10 +1,16 @@
 #include "server/http/translate_routes.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
+#include "server/http/deepl_json.h"
 #include "server/http/paths.h"
 #include "server/http/replies.h"
 #include "server/http/translate_json.h"
@@ -12,15 +18,41 @@
 namespace beamwright::http {
 namespace {
 
-constexpr char kTranslate[] = "/translate";
-constexpr char kLanguages[] = "/languages";
 constexpr char kSettings[] = "/frontend/settings";
 constexpr char kHealth[] = "/health";
+constexpr char kGetOrPost[] = "GET, POST";
+
+struct Route {
+  const char* path;
+  const char* methods;
+};
+constexpr Route kRoutes[] = {{"/translate", "POST"},    {"/translate_file", "POST"},
+                             {"/detect", "POST"},       {"/languages", kGetOrPost},
+                             {kSettings, "GET"},        {kHealth, "GET"},
+                             {"/v2/translate", "POST"}, {"/v2/languages", kGetOrPost},
+                             {"/v2/usage", kGetOrPost}};
+
+const Route* FindRoute(const std::string& path) {
+  const auto* const found = std::find_if(std::begin(kRoutes), std::end(kRoutes),
+                                         [&](const Route& route) { return path == route.path; });
+  return found == std::end(kRoutes) ? nullptr : found;
+}
+
+bool IsDeepL(const HttpRequest& request) { return absl::StartsWith(request.path, "/v2/"); }
+
+absl::StatusOr<google::protobuf::Struct> MembersOf(const HttpRequest& request) {
+  return ParseMembers(request.header("Content-Type"), request.body);
+}
+
+int64_t CountCharacters(absl::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+}
 
 absl::StatusOr<TranslateBody> ReadBody(const HttpRequest& request) {
-  BW_ASSIGN_OR_RETURN(google::protobuf::Struct members,
-                      ParseMembers(request.header("Content-Type"), request.body));
-  return ReadTranslateBody(std::move(members));
+  BW_ASSIGN_OR_RETURN(google::protobuf::Struct members, MembersOf(request));
+  return request.path == "/translate" ? ReadTranslateBody(std::move(members))
+                                      : ReadFileBody(std::move(members));
 }
 
 HttpReply TextReply(std::string body) {
@@ -40,34 +72,34 @@ HttpReply LibreErrorReply(const absl::Status& status) {
 
 }  // namespace
 
-bool TranslateRoutes::Knows(const std::string& path) {
-  return path == kTranslate || path == kLanguages || path == kSettings || path == kHealth;
-}
+bool TranslateRoutes::Knows(const std::string& path) { return FindRoute(path) != nullptr; }
 
 HttpReply TranslateRoutes::Refuse(const HttpRequest& request, const absl::Status& why) const {
   serving::Caller caller{MethodOf(request.path)};
   caller.context = ContextOf(request);
   core_.calls().Refuse(why, caller);
-  return LibreErrorReply(why);
+  return IsDeepL(request) ? DeepLErrorReply(why) : LibreErrorReply(why);
 }
 
 absl::StatusOr<access::Identity> TranslateRoutes::AdmitByKey(const HttpRequest& request) const {
+  constexpr absl::string_view kDeepLKey = "DeepL-Auth-Key ";
   std::string authorization = request.header(access::kAuthorizationHeader);
+  if (absl::StartsWith(authorization, kDeepLKey)) {
+    authorization = absl::StrCat("Bearer ", authorization.substr(kDeepLKey.size()));
+  }
   if (authorization.empty() && access_.guarded()) {
-    const auto members = ParseMembers(request.header("Content-Type"), request.body);
-    const std::string key = members.ok() ? TextMember(*members, "api_key") : "";
+    const auto members = MembersOf(request);
+    const std::string key =
+        members.ok() ? TextMember(*members, IsDeepL(request) ? "auth_key" : "api_key") : "";
     authorization = key.empty() ? "" : absl::StrCat("Bearer ", key);
   }
   return Admit(access_, request, authorization);
 }
 
 HttpReply TranslateRoutes::Handle(const HttpRequest& request) const {
+  const char* const allowed = FindRoute(request.path)->methods;
   const bool is_get = request.method == "GET" || request.method == "HEAD";
-  const bool is_post = request.method == "POST";
-  const char* const allowed = request.path == kTranslate   ? "POST"
-                              : request.path == kLanguages ? "GET, POST"
-                                                           : "GET";
-  if (request.path == kTranslate ? !is_post : !is_get && !(is_post && request.path == kLanguages)) {
+  if (!absl::StrContains(allowed, is_get ? "GET" : request.method)) {
     Refuse(request, WrongMethod(allowed));
     return WrongMethodReply(request.path, allowed);
   }
@@ -85,8 +117,73 @@ HttpReply TranslateRoutes::Handle(const HttpRequest& request) const {
   if (const absl::Status loaded = core_.state().CheckLoaded(); !loaded.ok()) {
     return Refuse(request, loaded);
   }
-  return request.path == kLanguages ? TextReply(WriteLanguages(translator_->Languages()))
-                                    : Translate(request, *identity);
+  if (IsDeepL(request)) {
+    return HandleDeepL(request, *identity);
+  }
+  if (request.path == "/languages") {
+    return TextReply(WriteLanguages(translator_->Languages()));
+  }
+  return request.path == "/detect" ? Detect(request) : Translate(request, *identity);
+}
+
+HttpReply TranslateRoutes::Detect(const HttpRequest& request) const {
+  const auto members = MembersOf(request);
+  if (!members.ok()) {
+    return Refuse(request, members.status());
+  }
+  google::protobuf::RepeatedPtrField<std::string> texts;
+  ReadStrings(*members, "q", texts);
+  if (texts.empty()) {
+    return Refuse(request, status::InvalidField("q", "is not set; it is the text"));
+  }
+  auto detected = translator_->Detect(absl::StrJoin(texts, "\n"));
+  if (!detected.ok()) {
+    return Refuse(request, detected.status());
+  }
+  const std::vector<translate::Language> served = translator_->Languages();
+  if (detected->empty() && !served.empty()) {  // as LibreTranslate has it: one, with confidence 0
+    const bool has_english =
+        std::any_of(served.begin(), served.end(),
+                    [](const translate::Language& language) { return language.code == "en"; });
+    detected->push_back({has_english ? "en" : served[0].code, 0});
+  }
+  return TextReply(WriteDetected(*detected));
+}
+
+HttpReply TranslateRoutes::HandleDeepL(const HttpRequest& request,
+                                       const access::Identity& identity) const {
+  const auto members = MembersOf(request);
+  if (request.path == "/v2/languages") {
+    return members.ok() ? TextReply(WriteDeepLLanguages(translator_->Languages(),
+                                                        TextMember(*members, "type")))
+                        : Refuse(request, members.status());
+  }
+  if (request.path == "/v2/usage") {
+    constexpr int64_t kNoLimit = 1'000'000'000'000;  // as DeepL writes it
+    JsonWriter json;
+    json.BeginObject();
+    json.Key("character_count").Int(num_characters_.load());
+    json.Key("character_limit").Int(kNoLimit);
+    json.EndObject();
+    return JsonReply(json);
+  }
+  absl::StatusOr<v1::TranslateRequest> asked =
+      members.ok() ? ReadDeepLBody(*members)
+                   : absl::StatusOr<v1::TranslateRequest>(members.status());
+  std::vector<int64_t> counts;
+  for (int i = 0; asked.ok() && i < asked->texts_size(); ++i) {
+    counts.push_back(CountCharacters(asked->texts(i)));
+    num_characters_ += counts.back();
+  }
+  return AnswerLater<v1::TranslateResponse>(
+      request, core_.state(), {serving::Method::kHttpTranslate, identity, timeout_},
+      [&](const serving::Caller& caller, translate::TranslateDone done) {
+        translator_->Translate(std::move(asked), caller, std::move(done));
+      },
+      [counts](const absl::StatusOr<v1::TranslateResponse>& answer) {
+        return answer.ok() ? TextReply(WriteDeepLBody(counts, *answer))
+                           : DeepLErrorReply(InDeepLMembers(answer.status()));
+      });
 }
 
 HttpReply TranslateRoutes::Settings() const {
@@ -97,8 +194,12 @@ HttpReply TranslateRoutes::Settings() const {
   json.Key("charLimit").Int(translate::kMaxCharacters);
   json.Key("frontendTimeout").Int(500);  // milliseconds between a key and a request
   json.Key("suggestions").Bool(false);
-  json.Key("filesTranslation").Bool(false);
-  json.Key("supportedFilesFormat").BeginArray().EndArray();
+  json.Key("filesTranslation").Bool(true);
+  json.Key("supportedFilesFormat").BeginArray();
+  for (const char* ending : {".txt", ".html", ".xml", ".srt", ".vtt", ".po"}) {
+    json.String(ending);
+  }
+  json.EndArray();
   json.Key("language").BeginObject();
   const std::vector<translate::Language> languages = translator_->Languages();
   for (const char* side : {"source", "target"}) {
@@ -124,6 +225,7 @@ HttpReply TranslateRoutes::Translate(const HttpRequest& request,
     asked = std::move(body->request);
     kept->is_list = body->is_list;
     kept->request.set_alternatives(asked->alternatives());
+    kept->request.set_format(asked->format());
   } else {
     asked = body.status();
   }
@@ -132,9 +234,13 @@ HttpReply TranslateRoutes::Translate(const HttpRequest& request,
       [&](const serving::Caller& caller, translate::TranslateDone done) {
         translator_->Translate(std::move(asked), caller, std::move(done));
       },
-      [kept](const absl::StatusOr<v1::TranslateResponse>& answer) {
-        return answer.ok() ? TextReply(WriteTranslateBody(*kept, *answer))
-                           : LibreErrorReply(InMembers(answer.status(), kept->is_list));
+      [kept, is_file = request.path ==
+                       "/translate_file"](const absl::StatusOr<v1::TranslateResponse>& answer) {
+        if (!answer.ok()) {
+          return LibreErrorReply(InMembers(answer.status(), is_file ? "file" : "q", kept->is_list));
+        }
+        return TextReply(is_file ? WriteFileBody(*kept, *answer)
+                                 : WriteTranslateBody(*kept, *answer));
       });
 }
 

@@ -1,8 +1,11 @@
-// TranslateRoutes: the paths of LibreTranslate's API, /translate, /languages, /frontend/settings
-// and /health, as its clients know them (docs/translation.md). An API key is a token of the server.
+// TranslateRoutes: the paths of LibreTranslate's API (/translate, /translate_file, /detect,
+// /languages, /frontend/settings, /health) and of DeepL's (/v2/translate, /v2/languages,
+// /v2/usage), as their clients know them (docs/translation.md). A key is a token of the server.
 #ifndef BEAMWRIGHT_SERVER_HTTP_TRANSLATE_ROUTES_H_
 #define BEAMWRIGHT_SERVER_HTTP_TRANSLATE_ROUTES_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -27,21 +30,24 @@ class TranslateRoutes {
 
   static bool Knows(const std::string& path);
 
-  // Of a path that it knows. Errors are {"error": "..."} with LibreTranslate's HTTP statuses: 403
-  // for a missing or wrong key.
+  // Of a path that it knows. Errors are {"error": "..."}, of DeepL's paths {"message": "..."}, with
+  // their HTTP statuses: 403 for a missing or wrong key.
   HttpReply Handle(const HttpRequest& request) const;
 
  private:
   HttpReply Translate(const HttpRequest& request, const access::Identity& identity) const;
+  HttpReply Detect(const HttpRequest& request) const;
+  HttpReply HandleDeepL(const HttpRequest& request, const access::Identity& identity) const;
   HttpReply Settings() const;
   HttpReply Refuse(const HttpRequest& request, const absl::Status& why) const;
-  // Who asks: by the header Authorization, else by the member api_key of the body.
+  // Who asks: by the header Authorization, else by the member api_key or auth_key of the body.
   absl::StatusOr<access::Identity> AdmitByKey(const HttpRequest& request) const;
 
   const access::Access& access_;
   serving::Core& core_;
   const absl::Duration timeout_;
   const std::unique_ptr<translate::Translator> translator_;
+  mutable std::atomic<int64_t> num_characters_{0};  // of calls of /v2/translate
 };
 
 }  // namespace beamwright::http

@@ -48,9 +48,10 @@ class Directions {
   // source_language or target_language: a language that is not there, or one to which no way leads.
   absl::StatusOr<Route> Find(absl::string_view source, absl::string_view target) const;
 
- private:
   // The language that a tag stands for; empty: none.
   std::string Resolve(absl::string_view tag) const;
+
+ private:
   // Codes of all languages.
   std::set<std::string> Codes() const;
   // The number of the direction; directions_.size() if there is none.

@@ -361,18 +361,19 @@ std::vector<Piece> SentenceSplitter::Split(absl::string_view text, int max_token
 }
 
 std::string JoinPieces(absl::Span<const Piece> pieces, absl::Span<const std::string> translations,
-                       bool separate) {
+                       bool separate, std::vector<size_t>* begins) {
   std::string text;
   size_t next = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    if (!pieces[i].is_sentence) {
-      absl::StrAppend(&text, pieces[i].text);
-      continue;
-    }
-    if (separate && i > 0 && pieces[i - 1].is_sentence) {
+    if (separate && i > 0 && pieces[i].is_sentence && pieces[i - 1].is_sentence) {
       text += ' ';
     }
-    text += translations[next++];
+    if (begins != nullptr) {
+      begins->push_back(text.size());
+    }
+    absl::StrAppend(&text,
+                    pieces[i].is_sentence ? absl::string_view(translations[next]) : pieces[i].text);
+    next += pieces[i].is_sentence ? 1 : 0;
   }
   return text;
 }

@@ -50,8 +50,9 @@ class SentenceSplitter {
 // The text with its sentences replaced: `translations` has one string for each piece that is a
 // sentence, in order. Where two sentences touch and the target language separates words by spaces
 // (SeparatesWords), a space goes between them.
+// `begins`, if not null, gets where each piece begins in the result.
 std::string JoinPieces(absl::Span<const Piece> pieces, absl::Span<const std::string> translations,
-                       bool separate);
+                       bool separate, std::vector<size_t>* begins = nullptr);
 
 // False for languages that are written without spaces between words, such as Chinese.
 bool SeparatesWords(const std::string& language);

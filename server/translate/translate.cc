@@ -12,6 +12,10 @@
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
+#include "server/translate/alignment.h"
+#include "server/translate/detect.h"
+#include "server/translate/join_unit.h"
+#include "server/translate/markup.h"
 
 namespace beamwright::translate {
 namespace {
@@ -22,6 +26,7 @@ using serving::ModelPtr;
 constexpr size_t kMaxInFlight = 64;
 // Of a text in its parsed form, its pieces and its sentences' results, for each of its bytes.
 constexpr int64_t kHeldPerByte = 12;
+constexpr int64_t kHeldPerByteOfMarkup = 48;  // each tag is an element
 
 int64_t CountCharacters(absl::string_view text) {
   return std::count_if(text.begin(), text.end(),
@@ -35,6 +40,11 @@ absl::Status CheckRequest(const v1::TranslateRequest& request) {
                                      {"target_language", &request.target_language()}}) {
     if (value->empty()) {
       faults.Add(field, "is not set");
+    }
+  }
+  for (int i = 0; i < request.glossary_size(); ++i) {
+    if (request.glossary(i).source().empty() || request.glossary(i).target().empty()) {
+      faults.Add(absl::StrCat("glossary[", i, "]"), "has an empty source or target");
     }
   }
   if (request.texts().empty()) {
@@ -89,11 +99,18 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   }
 
  private:
-  // A sentence, its place in the pass and what was found for it: texts, best first.
+  // A sentence, its place in the pass and what was found for it, best first.
   struct Sentence {
     absl::string_view text;
+    size_t unit;
+    std::shared_ptr<const engine::ResolvedOptions> options;
+    bool has_glossary;
+    std::vector<FoundSentence> found;
+  };
+  // Of a unit, in the numbers of units_ and of texts.
+  struct UnitPlace {
     int text_number;
-    std::vector<std::string> found;
+    std::vector<Piece> pieces;
   };
 
   absl::Status Open(absl::StatusOr<v1::TranslateRequest>& request) {
@@ -101,21 +118,75 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     BW_RETURN_IF_ERROR(request.status());
     BW_RETURN_IF_ERROR(CheckRequest(*request));
     auto [models, directions] = translator_.Served();
+    BW_RETURN_IF_ERROR(FindSource(directions, *request));
     BW_ASSIGN_OR_RETURN(route_,
                         directions.Find(request->source_language(), request->target_language()));
     for (const size_t number : route_.directions) {
       models_.push_back(models[number]);
       BW_RETURN_IF_ERROR(core_.quarantine().Check(*models_.back(), started_));
     }
+    if (models_.size() > 1 && !request->glossary().empty()) {
+      return status::InvalidField("glossary", "needs a model that translates from ", route_.source,
+                                  " to ", route_.target, " directly");
+    }
     num_alternatives_ = static_cast<size_t>(request->alternatives());
-    texts_ = {std::make_move_iterator(request->mutable_texts()->begin()),
-              std::make_move_iterator(request->mutable_texts()->end())};
+    const bool is_plain = request->format() <= v1::TEXT_FORMAT_PLAIN;
+    const int64_t per_byte = is_plain ? kHeldPerByte : kHeldPerByteOfMarkup;
     int64_t bytes = 0;
-    for (const std::string& text : texts_) {
+    for (const std::string& text : request->texts()) {
       bytes += static_cast<int64_t>(text.size());
     }
-    BW_ASSIGN_OR_RETURN(hold_, core_.memory().Reserve(bytes * kHeldPerByte));
+    BW_ASSIGN_OR_RETURN(hold_, core_.memory().Reserve(bytes * per_byte));
     call_ = core_.NextCall();
+    BW_RETURN_IF_ERROR(Parse(*request));
+    request_ = *std::move(request);
+    return absl::OkStatus();
+  }
+
+  // The source language, where it is to be found out.
+  absl::Status FindSource(const Directions& directions, v1::TranslateRequest& request) {
+    if (!absl::EqualsIgnoreCase(request.source_language(), kAuto)) {
+      return absl::OkStatus();
+    }
+    const bool is_html =
+        request.format() == v1::TEXT_FORMAT_HTML || request.format() == v1::TEXT_FORMAT_XML;
+    std::string all;
+    for (const std::string& text : request.texts()) {
+      if (all.size() > (size_t{64} << 10)) {
+        break;
+      }
+      absl::StrAppend(&all, text, "\n");
+    }
+    const auto detected = DetectLanguages(
+        all, is_html, [&](absl::string_view tag) { return directions.Resolve(tag); });
+    if (!detected.ok()) {
+      return status::InvalidField("source_language", detected.status().message());
+    }
+    if (detected->empty()) {
+      return status::InvalidField(
+          "source_language",
+          "could not be found out: the texts seem to be in no language that "
+          "is served; name the language");
+    }
+    request.set_source_language((*detected)[0].language);
+    confidence_ = (*detected)[0].confidence;
+    return absl::OkStatus();
+  }
+
+  // Cuts the texts into units.
+  absl::Status Parse(const v1::TranslateRequest& request) {
+    for (int i = 0; i < request.texts_size() && !models_.empty(); ++i) {
+      absl::StatusOr<Document> document = ParseDocument(request.texts(i), request);
+      if (!document.ok()) {
+        return status::InvalidField(absl::StrCat("texts[", i, "]"), document.status().message());
+      }
+      for (MarkedText& unit : document->units) {
+        units_.push_back(std::move(unit));
+        places_.push_back({i, {}});
+      }
+      document->units.clear();
+      documents_.push_back(*std::move(document));
+    }
     return absl::OkStatus();
   }
 
@@ -124,7 +195,6 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   // Splits the texts for the next model.
   absl::Status BeginPass() {
     sentences_.clear();
-    pieces_.clear();
     response_.Clear();
     next_ = 0;
     if (pass_ == models_.size()) {
@@ -132,17 +202,27 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     }
     const engine::DecodeModel& model = *models_[pass_];
     v1::DecodeOptions options;
+    const auto resolve = [&]() -> absl::StatusOr<std::shared_ptr<const engine::ResolvedOptions>> {
+      auto resolved = engine::ResolveOptions(model, options);
+      return resolved.ok()
+                 ? std::move(resolved)
+                 : status::WithFields(resolved.status(), [&](absl::string_view) {
+                     return options.required_sequences().empty() ? "alternatives" : "glossary";
+                   });
+    };
     if (IsLastPass() && num_alternatives_ > 0) {
       const auto wanted = static_cast<int32_t>(num_alternatives_) + 1;
       options.set_n_best(wanted);
       options.set_beam_size(std::max(wanted, model.config().default_options().beam_size()));
     }
-    auto resolved = engine::ResolveOptions(model, options);
-    if (!resolved.ok()) {
-      return status::WithFields(resolved.status(),
-                                [](absl::string_view) { return "alternatives"; });
+    BW_ASSIGN_OR_RETURN(options_, resolve());
+    // Markup goes where attention says, or, with a model without it, to the same share of the text.
+    options.set_attention(v1::ATTENTION_HARD);
+    const auto with_attention = engine::ResolveOptions(model, options);
+    marked_options_ = with_attention.ok() ? *with_attention : options_;
+    if (!with_attention.ok()) {
+      options.clear_attention();
     }
-    options_ = *std::move(resolved);
     BW_ASSIGN_OR_RETURN(const auto splitter,
                         translator_.SplitterFor(model.config().translation().source_language()));
     const bundle::TextCodec& codec = model.source();
@@ -153,16 +233,39 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     };
     const int most =
         std::max(1, std::min(kMaxSentenceTokens, engine::MaxSourceLength(model)) - added);
-    for (size_t i = 0; i < texts_.size(); ++i) {
-      pieces_.push_back(splitter->Split(texts_[i], most, count));
-      for (const Piece& piece : pieces_.back()) {
-        if (piece.is_sentence) {
-          sentences_.push_back({piece.text, static_cast<int>(i), {}});
+    for (size_t i = 0; i < units_.size(); ++i) {
+      places_[i].pieces = splitter->Split(units_[i].text, most, count);
+      for (const Piece& piece : places_[i].pieces) {
+        if (!piece.is_sentence) {
+          continue;
+        }
+        sentences_.push_back(
+            {piece.text, i, units_[i].elements.empty() ? options_ : marked_options_, false, {}});
+        AddTerms(piece.text, options);
+        if (!options.required_sequences().empty()) {
+          BW_ASSIGN_OR_RETURN(sentences_.back().options, resolve());
+          sentences_.back().has_glossary = true;
         }
       }
     }
     num_sentences_ += static_cast<int>(sentences_.size());
     return absl::OkStatus();
+  }
+
+  // Requires the target of each term that the sentence has. A shortlist might not have its tokens.
+  void AddTerms(absl::string_view sentence, v1::DecodeOptions& options) const {
+    constexpr int kLeastBeam = 4;
+    options.clear_required_sequences();
+    for (const v1::GlossaryTerm& term : request_.glossary()) {
+      if (HasTerm(sentence, term.source())) {
+        options.add_required_sequences()->set_text(term.target());
+      }
+    }
+    if (!options.required_sequences().empty()) {
+      const int beam = models_[pass_]->config().default_options().beam_size();
+      options.set_beam_size(std::max({kLeastBeam, beam, options.n_best()}));
+      options.set_lexical_shortlist(false);
+    }
   }
 
   // Hands sentences to the engine as long as there is room for some, and ends the pass when all are
@@ -207,7 +310,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     options.priority = caller_.priority;
     options.call = call_;
     core_.engine().DecodeResolved(
-        models_[pass_], std::move(source), options_, options,
+        models_[pass_], std::move(source), sentences_[number].options, options,
         [self = shared_from_this(), number](absl::StatusOr<v1::Decoded> decoded) {
           self->Take(number, std::move(decoded));
         });
@@ -216,15 +319,22 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   // On the engine's thread, or within Submit.
   void Take(size_t number, absl::StatusOr<v1::Decoded> decoded) {
     bool resumes = false;
+    std::vector<FoundSentence> found = FoundOf(number, decoded);
     {
       absl::MutexLock lock(&mutex_);
       --in_flight_;
       if (decoded.ok()) {
-        Keep(number, *std::move(decoded));
+        sentences_[number].found = std::move(found);
+        Count(*std::move(decoded));
         most_in_flight_ = std::min(kMaxInFlight, most_in_flight_ + 1);
       } else if (in_flight_ > 0 && IsForLaterOf(decoded.status())) {
         again_.push_back(number);
         most_in_flight_ = in_flight_;
+      } else if (sentences_[number].has_glossary && absl::IsFailedPrecondition(decoded.status())) {
+        // No translation within the longest length has all terms.
+        sentences_[number].has_glossary = false;
+        sentences_[number].options = marked_options_;
+        again_.push_back(number);
       } else {
         Fail(number, decoded.status());
       }
@@ -243,10 +353,27 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     return failure_.ok() && (!again_.empty() || next_ < sentences_.size());
   }
 
-  void Keep(size_t number, v1::Decoded decoded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
-      sentences_[number].found.push_back(hypothesis.text());
+  std::vector<FoundSentence> FoundOf(size_t number,
+                                     const absl::StatusOr<v1::Decoded>& decoded) const {
+    std::vector<FoundSentence> found;
+    const Sentence& sentence = sentences_[number];
+    for (int i = 0; decoded.ok() && i < decoded->hypotheses_size(); ++i) {
+      const v1::Hypothesis& hypothesis = decoded->hypotheses(i);
+      found.push_back({hypothesis.text(), {}});
+      if (!units_[sentence.unit].elements.empty()) {
+        const engine::DecodeModel& model = *models_[pass_];
+        found.back().words = AlignWords(model.source(), sentence.text, model.target(), hypothesis,
+                                        SeparatesTarget());
+      }
     }
+    return found;
+  }
+
+  bool SeparatesTarget() const {
+    return SeparatesWords(models_[pass_]->config().translation().target_language());
+  }
+
+  void Count(v1::Decoded decoded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     // Metrics count the best hypothesis.
     if (decoded.hypotheses_size() > 1) {
       decoded.mutable_hypotheses()->DeleteSubrange(1, decoded.hypotheses_size() - 1);
@@ -293,40 +420,44 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
       return caller_.cancelled->Outcome(caller_.deadline, SteadyNow());
     }
-    const std::string field = absl::StrCat("texts[", sentences_[failed_].text_number, "]");
+    const std::string field =
+        absl::StrCat("texts[", places_[sentences_[failed_].unit].text_number, "]");
     return status::WithFields(failure_, [&](absl::string_view) { return field; });
   }
 
-  // The texts as the model of this pass translates them.
+  // The units as the model of this pass translates them.
   void JoinTexts() {
-    const bool separate = SeparatesWords(models_[pass_]->config().translation().target_language());
-    size_t first = 0;  // sentence of the text
-    for (size_t i = 0; i < texts_.size(); ++i) {
-      const auto count =
-          static_cast<size_t>(std::count_if(pieces_[i].begin(), pieces_[i].end(),
-                                            [](const Piece& piece) { return piece.is_sentence; }));
-      const absl::Span<const Sentence> sentences =
-          absl::MakeConstSpan(sentences_).subspan(first, count);
-      std::vector<std::string> ways;  // the best first
-      for (size_t rank = 0; rank < (IsLastPass() ? num_alternatives_ + 1 : 1); ++rank) {
-        std::vector<std::string> translations;
-        for (const Sentence& sentence : sentences) {
-          const size_t found = sentence.found.size();
-          translations.push_back(found == 0 ? "" : sentence.found[rank < found ? rank : 0]);
-        }
-        std::string way = JoinPieces(pieces_[i], translations, separate);
-        if (std::find(ways.begin(), ways.end(), way) == ways.end()) {
-          ways.push_back(std::move(way));
-        }
+    size_t first = 0;  // sentence of the unit
+    for (size_t i = 0; i < units_.size(); ++i) {
+      size_t behind = first;
+      while (behind < sentences_.size() && sentences_[behind].unit == i) {
+        ++behind;
       }
-      if (IsLastPass()) {
-        further_.emplace_back(ways.begin() + 1, ways.end());
+      const auto sentences = absl::MakeConstSpan(sentences_).subspan(first, behind - first);
+      std::vector<MarkedText> ways;  // the best first
+      for (size_t rank = 0; rank < (IsLastPass() ? num_alternatives_ + 1 : 1); ++rank) {
+        ways.push_back(Joined(i, sentences, rank));
       }
       joined_.push_back(std::move(ways[0]));
-      first += count;
+      if (IsLastPass()) {
+        further_.emplace_back(std::make_move_iterator(ways.begin() + 1),
+                              std::make_move_iterator(ways.end()));
+      }
+      first = behind;
     }
-    texts_.swap(joined_);
+    // Pieces are views into the old units.
+    units_.swap(joined_);
     joined_.clear();
+  }
+
+  // A unit with the translations of this rank; of a sentence that has fewer, with the best.
+  MarkedText Joined(size_t number, absl::Span<const Sentence> sentences, size_t rank) const {
+    std::vector<const FoundSentence*> found;
+    for (const Sentence& sentence : sentences) {
+      const size_t count = sentence.found.size();
+      found.push_back(count == 0 ? nullptr : &sentence.found[rank < count ? rank : 0]);
+    }
+    return JoinUnit(units_[number], places_[number].pieces, found, SeparatesTarget());
   }
 
   void CountPass() {
@@ -354,14 +485,41 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     v1::TranslateResponse response;
     response.set_source_language(route_.source);
     response.set_target_language(route_.target);
-    for (size_t i = 0; i < texts_.size(); ++i) {
+    response.set_confidence(confidence_);
+    size_t unit = 0;
+    for (int i = 0; i < request_.texts_size(); ++i) {
       v1::Translation& translation = *response.add_translations();
-      translation.set_text(std::move(texts_[i]));
-      for (size_t k = 0; i < further_.size() && k < further_[i].size(); ++k) {
-        translation.add_alternatives(std::move(further_[i][k]));
+      if (models_.empty()) {  // a language into itself
+        translation.set_text(std::move(*request_.mutable_texts(i)));
+        continue;
       }
+      size_t behind = unit;
+      while (behind < places_.size() && places_[behind].text_number == i) {
+        ++behind;
+      }
+      WriteText(documents_[static_cast<size_t>(i)], unit, behind, translation);
+      unit = behind;
     }
     done_(std::move(response));
+  }
+
+  // The document whose units are from `first` to before `behind`.
+  void WriteText(const Document& document, size_t first, size_t behind,
+                 v1::Translation& translation) {
+    translation.set_text(
+        WriteDocument(document, absl::MakeConstSpan(units_).subspan(first, behind - first)));
+    for (size_t rank = 0; rank < num_alternatives_; ++rank) {
+      std::vector<MarkedText> units;
+      for (size_t i = first; i < behind; ++i) {
+        units.push_back(std::move(further_[i][rank]));
+      }
+      std::string text = WriteDocument(document, units);
+      const auto& others = translation.alternatives();
+      if (text != translation.text() &&
+          std::find(others.begin(), others.end(), text) == others.end()) {
+        translation.add_alternatives(std::move(text));
+      }
+    }
   }
 
   Translator& translator_;
@@ -374,15 +532,19 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   std::vector<ModelPtr> models_;  // of the route
   uint64_t call_ = 0;
   size_t num_alternatives_ = 0;
-  std::vector<std::string> texts_;  // as the models so far translated them
-  std::vector<std::string> joined_;
-  std::vector<std::vector<std::string>> further_;  // alternatives of each text
+  v1::TranslateRequest request_;
+  double confidence_ = 0;            // of a language that was found out
+  std::vector<Document> documents_;  // of the texts, without their units
+  std::vector<MarkedText> units_;    // of all texts, as the models so far translated them
+  std::vector<MarkedText> joined_;
+  std::vector<std::vector<MarkedText>> further_;  // of each unit, by rank
   // Of the pass.
   size_t pass_ = 0;
   std::shared_ptr<const engine::ResolvedOptions> options_;
-  std::vector<std::vector<Piece>> pieces_;  // of each text
-  std::vector<Sentence> sentences_;         // of all texts, in order
-  int num_sentences_ = 0;                   // of all passes
+  std::shared_ptr<const engine::ResolvedOptions> marked_options_;  // with attention
+  std::vector<UnitPlace> places_;                                  // of each unit
+  std::vector<Sentence> sentences_;                                // of all units, in order
+  int num_sentences_ = 0;                                          // of all passes
 
   absl::Mutex mutex_;
   bool is_pumping_ ABSL_GUARDED_BY(mutex_) = true;
@@ -403,6 +565,12 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 void Translator::Translate(absl::StatusOr<v1::TranslateRequest> request,
                            const serving::Caller& caller, TranslateDone done) {
   std::make_shared<Call>(*this, caller, std::move(done))->Start(std::move(request));
+}
+
+absl::StatusOr<std::vector<DetectedLanguage>> Translator::Detect(absl::string_view text) const {
+  const Directions directions = Served().second;
+  return DetectLanguages(text, /*is_html=*/false,
+                         [&](absl::string_view tag) { return directions.Resolve(tag); });
 }
 
 std::pair<std::vector<ModelPtr>, Directions> Translator::Served() const {

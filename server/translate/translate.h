@@ -18,6 +18,7 @@
 #include "beamwright/v1/translate.pb.h"
 #include "server/serving/caller.h"
 #include "server/serving/core.h"
+#include "server/translate/detect.h"
 #include "server/translate/directions.h"
 #include "server/translate/sentences.h"
 
@@ -47,6 +48,9 @@ class Translator {
 
   // What is translated now, by code.
   std::vector<Language> Languages() const { return Served().second.Languages(); }
+
+  // The languages of a text among those that are served, as DetectLanguages.
+  absl::StatusOr<std::vector<DetectedLanguage>> Detect(absl::string_view text) const;
 
  private:
   class Call;

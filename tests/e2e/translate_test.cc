@@ -182,8 +182,13 @@ TEST_F(TranslateTest, ErrorsNameTheirMember) {
            {R"({"q": "a", "source": "xx", "target": "fr"})", "source: 'xx' is not supported"},
            {R"({"q": "a", "source": "en", "target": "x"})", "target: 'x' is not supported"},
            {R"({"q": "a", "source": "fr", "target": "en"})", "target: 'en' is not supported for"},
-           {R"({"q": "a", "source": "auto", "target": "en"})", "source: is auto"},
-           {R"({"q": "a", "source": "en", "target": "fr", "format": "html"})", "format: only text"},
+           {R"({"q": "1 2 3", "source": "auto", "target": "en"})", "source: "},
+           {R"({"q": "a", "source": "en", "target": "fr", "format": "md"})", "format: is neither"},
+           {R"({"q": "a", "source": "en", "target": "fr", "glossary": 1})", "glossary: is not an"},
+           {R"({"q": "a", "source": "en", "target": "fr", "glossary": {"a": ""}})",
+            "glossary[0]: has an empty"},
+           {R"({"q": "a", "source": "es", "target": "fr", "glossary": {"a": "b"}})",
+            "glossary: needs a model"},
            {R"({"q": "a", "source": "en", "target": "fr", "alternatives": -1})",
             "alternatives: is"},
            {R"({"q": "a", "source": "en", "target": "fr", "alternatives": 17})",
@@ -198,7 +203,8 @@ TEST_F(TranslateTest, ErrorsNameTheirMember) {
   }
   EXPECT_THAT(Error("q=a&source=en&target=%zz", kForm), HasSubstr("escape"));
   EXPECT_THAT(Error("q=%ff&source=en&target=fr", kForm), HasSubstr("q: is not UTF-8"));
-  EXPECT_THAT(Error("a", "multipart/form-data; boundary=x"), HasSubstr("multipart/form-data"));
+  EXPECT_THAT(Error("a", "multipart/form-data; boundary=x"), HasSubstr("boundary"));
+  EXPECT_THAT(Error("a", "text/plain"), HasSubstr("multipart/form-data"));
   const auto wrong = http_.Get("/translate");
   EXPECT_EQ(wrong->status, 405);
   EXPECT_THAT(wrong->body, HasSubstr("POST"));

@@ -36,6 +36,15 @@ def test_a_text_and_a_list_of_texts(translation_server):
         assert len(both[0].alternatives) == 2 and both[1].alternatives == ()
 
 
+def test_markup_and_a_glossary(translation_server):
+    with translation_server.client() as client:
+        text = client.translate("w4 w6 w9!", source="en", target="fr").text
+        html = client.translate("<p><b>w4 w6 w9!</b></p>", source="en", target="fr", text_format="html")
+        assert html.text == f"<p><b>{text}</b></p>"
+        term = next(word for word in ("w21!", "w33!") if word not in text)
+        assert term in client.translate("w4 w6 w9!", source="en", target="fr", glossary={"w6": term}).text
+
+
 def test_the_asynchronous_client_says_the_same(translation_server):
     async def ask():
         async with beamwright.AsyncClient(translation_server.address) as client:
@@ -52,6 +61,8 @@ def test_errors_name_their_field(translation_server):
         assert [fault.field for fault in caught.value.violations] == ["target_language"]
         with pytest.raises(beamwright.InvalidArgumentError):
             client.translate("w4", source="en", target="fr", alternatives=17)
+        with pytest.raises(beamwright.InvalidArgumentError):
+            client.translate("w4", source="en", target="fr", text_format="md")
         for texts, source in ((1, "en"), ([1], "en"), (b"w4", "en"), ("w4", None)):
             with pytest.raises(beamwright.ArgumentTypeError):
                 client.translate(texts, source=source, target="fr")

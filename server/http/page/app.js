@@ -4,8 +4,9 @@ import { DecodePage } from './decode.js';
 import { el, find } from './dom.js';
 import { canListen, ListenPage } from './listen.js';
 import { StatusPage } from './status.js';
+import { canTranslate, TranslatePage } from './translate.js';
 
-const NAMES = ['decode', 'listen', 'status'];
+const NAMES = ['decode', 'listen', 'translate', 'status'];
 const pages = {};
 
 async function startDecode() {
@@ -32,9 +33,11 @@ async function start(name, fill) {
   }
 }
 
-// The way to the Listen page is there where that page has something to listen to.
-async function offerListening() {
-  find('nav-listen').hidden = !(await canListen().catch(() => false)) && !location.hash.startsWith('#/listen');
+// Pages that need models of a kind are offered where there are such models.
+async function offerPages() {
+  for (const [name, can] of [['listen', canListen], ['translate', canTranslate]]) {
+    find(`nav-${name}`).hidden = !(await can().catch(() => false)) && !location.hash.startsWith(`#/${name}`);
+  }
 }
 
 async function route() {
@@ -44,10 +47,11 @@ async function route() {
     if (name === page) find(`nav-${name}`).setAttribute('aria-current', 'page');
     else find(`nav-${name}`).removeAttribute('aria-current');
   }
-  document.title = { status: 'Status – Beamwright', listen: 'Listen – Beamwright' }[page] ?? 'Beamwright';
+  document.title = { status: 'Status – Beamwright', listen: 'Listen – Beamwright', translate: 'Translate – Beamwright' }[page] ?? 'Beamwright';
   if (page === 'status') pages.status ??= new StatusPage(find('status'));
   pages.status?.show(page === 'status');
   if (page === 'listen' && !pages.listen) await start('listen', async (root) => { pages.listen = await ListenPage.start(root); });
+  if (page === 'translate' && !pages.translate) await start('translate', async (root) => { pages.translate = await TranslatePage.start(root); });
   if (page !== 'decode') return;
   if (!pages.decode) await startDecode();
   await pages.decode?.open(location.hash);
@@ -57,7 +61,7 @@ find('token').value = token.get();
 function takeToken() {
   token.set(find('token').value.trim());
   route();
-  offerListening();
+  offerPages();
 }
 
 find('token').addEventListener('change', takeToken);
@@ -68,4 +72,4 @@ find('token-form').addEventListener('submit', (event) => {
 });
 window.addEventListener('hashchange', route);
 route();
-offerListening();
+offerPages();

@@ -72,7 +72,13 @@ TEST(OpenApiTest, TheDocumentIsWhole) {
   int count = 0;
   CheckReferences(document, At(document, "components schemas"), count);
   EXPECT_GT(count, 30);
-  EXPECT_EQ(At(document, "paths").struct_value().fields_size(), 11);
+  EXPECT_EQ(At(document, "paths").struct_value().fields_size(), 16);
+  const std::string body = "requestBody content multipart/form-data schema properties ";
+  EXPECT_EQ(At(document, "paths /translate post " + body + "alternatives type").string_value(),
+            "integer");
+  EXPECT_EQ(
+      At(document, "paths /v1/audio/transcriptions post " + body + "file type").string_value(),
+      "string");
   EXPECT_EQ(At(document, "paths /v1/models/{model}:decode post operationId").string_value(),
             "Decode");
   EXPECT_EQ(At(document, "components schemas beamwright.v1.Tensor properties shape items type")

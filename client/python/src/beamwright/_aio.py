@@ -493,6 +493,8 @@ class AsyncClient(BaseClient):
         source: str,
         target: str,
         alternatives: int = 0,
+        text_format: Literal["plain", "html", "xml", "srt", "vtt", "po"] = "plain",
+        glossary: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Translation: ...
     @overload
@@ -503,6 +505,8 @@ class AsyncClient(BaseClient):
         source: str,
         target: str,
         alternatives: int = 0,
+        text_format: Literal["plain", "html", "xml", "srt", "vtt", "po"] = "plain",
+        glossary: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> list[Translation]: ...
     async def translate(
@@ -512,6 +516,8 @@ class AsyncClient(BaseClient):
         source: str,
         target: str,
         alternatives: int = 0,
+        text_format: Literal["plain", "html", "xml", "srt", "vtt", "po"] = "plain",
+        glossary: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Translation | list[Translation]:
         """Translates a text, or a list of texts, by the server's translation models.
@@ -519,15 +525,19 @@ class AsyncClient(BaseClient):
         Args:
             texts: A text, whose translation is returned, or texts, for a list of translations. Lines
                 and white space are kept.
-            source: The texts' language, as a BCP 47 tag.
+            source: The texts' language, as a BCP 47 tag, or "auto": it is found out.
             target: The language to translate to.
             alternatives: Further translations of each text, 0 to 16.
+            text_format: What of a text is translated; markup is carried over.
+            glossary: Terms and their translations, for languages with a direct model.
             timeout: Seconds.
 
         Raises:
             InvalidArgumentError: There is no such language, or no model for the two.
         """
-        request = _calls.translate_request(texts, source, target, alternatives)
+        request = _calls.translate_request(
+            texts, source, target, alternatives=alternatives, text_format=text_format, glossary=glossary
+        )
         answers = _answers.translations(await self._call(_wire.TRANSLATE, request, timeout))
         return answers[0] if isinstance(texts, str) else answers
 

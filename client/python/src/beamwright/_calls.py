@@ -88,7 +88,12 @@ def align_request(
     return request, source_text, _requests.set_target(pair.target, target, "target")
 
 
-def translate_request(texts: object, source: object, target: object, alternatives: object) -> Any:
+TEXT_FORMATS = {"plain": 1, "html": 2, "xml": 3, "srt": 4, "vtt": 5, "po": 6}
+
+
+def translate_request(
+    texts: object, source: object, target: object, *, alternatives: object, text_format: str, glossary: Any
+) -> Any:
     """A TranslateRequest; one text is a list of one."""
     request = _wire.TranslateRequest()
     for name, value in (("source", source), ("target", target)):
@@ -102,6 +107,11 @@ def translate_request(texts: object, source: object, target: object, alternative
         if not isinstance(text, str):
             raise ArgumentTypeError(f"texts[{place}] is {type(text).__name__}; a text is expected")
         request.texts.append(text)
+    if text_format not in TEXT_FORMATS:
+        raise invalid("text_format", f"{text_format!r} is not known; known are {', '.join(TEXT_FORMATS)}")
+    request.format = TEXT_FORMATS[text_format]
+    for term, translation in (glossary or {}).items():
+        request.glossary.add(source=term, target=translation)
     request.source_language = source
     request.target_language = target
     if not 0 <= operator.index(alternatives) <= 16:
