@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
@@ -293,6 +294,16 @@ absl::Status CheckConfig(const serving::Flags& flags) {
   return folders.empty() ? absl::NotFoundError("there is no model to serve") : absl::OkStatus();
 }
 
+// Says what --threads 0 cannot know: that some CPUs share a core or belong to another memory node.
+void DescribeCpus() {
+  const std::vector<int> cpus = AffinityCpus();
+  const CpuTopology topology = ReadCpuTopology(cpus);
+  if (topology.nodes > 1) {
+    spdlog::info("{} CPUs on {} cores of {} memory nodes: see docs/performance.md, 'Threads'",
+                 cpus.size(), topology.cores, topology.nodes);
+  }
+}
+
 // Those that there are at least: the engine's, HTTP's, gRPC's and one for each task.
 absl::Status CheckThreads(const serving::Flags& flags) {
   constexpr int kOthers = 48;
@@ -324,6 +335,7 @@ int Main(int argc, char** argv) {
     }
     return status.ok() ? 0 : 2;
   }
+  DescribeCpus();
   serving::ExplainTermination();
   serving::RaiseFileLimit();
   if (!can_start.ok()) {

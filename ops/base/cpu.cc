@@ -11,7 +11,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "ops/base/cgroup.h"
 
 namespace beamwright {
@@ -48,7 +54,61 @@ bool HasTiles([[maybe_unused]] unsigned bit) {
 #endif
 }
 
+// The numbers of a list such as "0-3,8", ascending as Linux writes them; empty if there is no file.
+std::vector<int> ReadCpuList(const std::string& path) {
+  std::ifstream file(path);
+  std::string text;
+  std::getline(file, text);
+  std::vector<int> numbers;
+  for (const absl::string_view range : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    const std::vector<absl::string_view> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
+    int first = 0;
+    int last = 0;
+    if (absl::SimpleAtoi(ends.front(), &first) && absl::SimpleAtoi(ends.back(), &last) &&
+        first >= 0 && last < CPU_SETSIZE) {
+      for (int number = first; number <= last; ++number) {
+        numbers.push_back(number);
+      }
+    }
+  }
+  return numbers;
+}
+
 }  // namespace
+
+std::vector<int> AffinityCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &set)) {
+        cpus.push_back(cpu);
+      }
+    }
+  }
+  return cpus;
+}
+
+CpuTopology ReadCpuTopology(absl::Span<const int> cpus, const std::string& root) {
+  const std::string system = root + "/sys/devices/system";
+  std::map<int, int> node_of;
+  for (const int node : ReadCpuList(system + "/node/online")) {
+    for (const int cpu : ReadCpuList(absl::StrCat(system, "/node/node", node, "/cpulist"))) {
+      node_of[cpu] = node;
+    }
+  }
+  std::set<int> cores;  // the first hyperthread of each
+  std::set<int> nodes;
+  for (const int cpu : cpus) {
+    const std::vector<int> siblings =
+        ReadCpuList(absl::StrCat(system, "/cpu/cpu", cpu, "/topology/thread_siblings_list"));
+    cores.insert(siblings.empty() ? cpu : siblings.front());
+    const auto node = node_of.find(cpu);
+    nodes.insert(node == node_of.end() ? 0 : node->second);
+  }
+  return {static_cast<int>(cores.size()), static_cast<int>(nodes.size())};
+}
 
 int64_t LastCacheBytes() {
   constexpr int64_t kUnknown = int64_t{32} << 20;
@@ -61,9 +121,7 @@ int64_t LastCacheBytes() {
 }
 
 int UsableCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  int cpus = static_cast<int>(AffinityCpus().size());
   const double quota = ReadCgroupLimits().cpus;
   if (quota > 0) {
     cpus = std::min(cpus, static_cast<int>(std::ceil(quota)));

@@ -3,6 +3,8 @@
 #define BEAMWRIGHT_OPS_BASE_CPU_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -12,6 +14,18 @@ namespace beamwright {
 // Threads that can run at once: the CPU affinity, cut by the cgroup's CPU quota (v2 and v1),
 // rounded up; at least 1.
 int UsableCpus();
+
+// Numbers of the CPUs in the affinity, ascending. A cpuset of the cgroup bounds the affinity.
+std::vector<int> AffinityCpus();
+
+// What such CPUs are: of how many cores they are hyperthreads, and in how many memory nodes
+// (NUMA) they lie. root: before /sys; other than "" in tests. A CPU of which the system says
+// nothing counts as a core of the first node.
+struct CpuTopology {
+  int cores = 0;
+  int nodes = 0;
+};
+CpuTopology ReadCpuTopology(absl::Span<const int> cpus, const std::string& root = "");
 
 // Bytes of the last cache before memory, which cores may share; 32 MiB where the system does not
 // say.

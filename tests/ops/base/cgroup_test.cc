@@ -1,10 +1,16 @@
 #include "ops/base/cgroup.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ops/base/cpu.h"
 
 namespace beamwright {
 namespace {
@@ -80,6 +86,48 @@ TEST_F(CgroupTest, ThrottledSecondsAreThoseOfItsOwnOrOfOneAround) {
   Write("/sys/fs/cgroup/cpu/docker/abc/cpu.stat", "nr_throttled 4\nthrottled_time 2500000000\n");
   Write("/sys/fs/cgroup/cpu/cpu.stat", "nr_throttled 0\nthrottled_time 0\n");
   EXPECT_DOUBLE_EQ(ReadThrottledSeconds(root_).value_or(-1), 2.5);
+}
+
+// Two sockets of two cores with two hyperthreads each: 0 and 4 are one core, and so on.
+TEST_F(CgroupTest, HyperthreadsAndMemoryNodesOfTheCpus) {
+  EXPECT_EQ(ReadCpuTopology({0, 1, 5}, root_).cores, 3) << "what is unknown is a core";
+  EXPECT_EQ(ReadCpuTopology({0, 1, 5}, root_).nodes, 1);
+  Write("/sys/devices/system/node/online", "0-1\n");
+  Write("/sys/devices/system/node/node0/cpulist", "0-1,4-5\n");
+  Write("/sys/devices/system/node/node1/cpulist", "2-3,6-7\n");
+  for (int cpu = 0; cpu < 8; ++cpu) {
+    const int core = cpu % 4;
+    Write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+          std::to_string(core) + "," + std::to_string(core + 4) + "\n");
+  }
+  struct Case {
+    std::vector<int> cpus;
+    int cores;
+    int nodes;
+  };
+  for (const Case& c : {Case{{0, 1, 2, 3, 4, 5, 6, 7}, 4, 2}, Case{{0, 4}, 1, 1},
+                        Case{{1, 4}, 2, 1}, Case{{2, 3, 7}, 2, 1}, Case{{5, 6}, 2, 2}}) {
+    const CpuTopology topology = ReadCpuTopology(c.cpus, root_);
+    EXPECT_EQ(topology.cores, c.cores) << c.cpus.size() << " CPUs from " << c.cpus[0];
+    EXPECT_EQ(topology.nodes, c.nodes) << c.cpus.size() << " CPUs from " << c.cpus[0];
+  }
+  Write("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "nonsense\n");
+  EXPECT_EQ(ReadCpuTopology({0, 4}, root_).cores, 1) << "its own number is that of the core";
+}
+
+// A cpuset is in the affinity, so each thread that is counted may run.
+TEST(AffinityTest, ItsCpusAreThoseOfTheProcess) {
+  const std::vector<int> all = AffinityCpus();
+  ASSERT_FALSE(all.empty());
+  EXPECT_LE(UsableCpus(), static_cast<int>(all.size()));
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(all.back()), &set);
+  std::thread([&] {
+    ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+    EXPECT_EQ(AffinityCpus(), std::vector<int>{all.back()});
+    EXPECT_EQ(UsableCpus(), 1);
+  }).join();
 }
 
 }  // namespace
