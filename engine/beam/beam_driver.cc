@@ -19,7 +19,7 @@ constexpr int64_t kWorkToAdvanceARow = 50'000;
 
 BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::move(model)) {
   for (int decoder = 0; decoder < model_->parts().num_decoders(); ++decoder) {
-    runners_.emplace_back(model_->parts().decoder(decoder));
+    runners_.emplace_back(model_->parts().decoder(decoder), model_->parts().num_decoders() == 1);
   }
 }
 

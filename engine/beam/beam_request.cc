@@ -1,5 +1,6 @@
 #include "engine/beam/beam_request.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/fusion/ctc_prefix.h"
@@ -112,7 +113,15 @@ absl::Status BeamRequest::StartAlone(const ops::ExecutionContext& context) {
   const DecodeModel::Parts& parts = model->parts();
   StartValues& start = decoders[0].rows.start;
   absl::Status status = Prepare(parts.decoder(), context, source.decoder_inputs, start);
-  if (status.ok()) {
+  // The model's own start states were tried when it was loaded.
+  const std::vector<DecoderInput>& own = parts.decoder().inputs;
+  const bool are_own = own.size() == source.decoder_inputs.size() &&
+                       std::equal(own.begin(), own.end(), source.decoder_inputs.begin(),
+                                  [](const DecoderInput& input, const Tensor& given) {
+                                    return input.constant_tensor.has_value() &&
+                                           input.constant_tensor.place() == given.place();
+                                  });
+  if (status.ok() && !are_own) {
     status = TryStep(parts.decoder(), parts.target->begin_id(), context, start);
   }
   if (!status.ok() && !absl::IsCancelled(status)) {

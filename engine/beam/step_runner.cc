@@ -13,6 +13,20 @@ void StepRunner::Group::Forget() {
   results.clear();
   added.clear();
   scratch.ForgetRequests();
+  scratch.ForgetPages();
+  num_held = 0;
+}
+
+bool StepRunner::HasStatesOfOneShape(const ops::SteppedDecoder& decoder) {
+  const ops::Loop& loop = decoder.body->loop();
+  return std::all_of(decoder.body->carried().begin(), decoder.body->carried().end(), [&](int rule) {
+    const int parameter = loop.inputs[static_cast<size_t>(rule)].body_parameter;
+    const int node = loop.body.parameters[static_cast<size_t>(parameter)];
+    const ops::PartialShape& shape = loop.body.node(node).outputs[0].shape;
+    return shape.has_rank() && shape.rank() > 0 &&
+           std::all_of(shape.dims().begin() + 1, shape.dims().end(),
+                       [](int64_t extent) { return extent >= 0; });
+  });
 }
 
 void StepRunner::Clear() {
@@ -34,8 +48,7 @@ void StepRunner::Begin() {
     group->starts.clear();
     group->added.clear();
     group->has_run = false;
-    group->num_sources =
-        group->states.empty() || !group->states[0].has_value() ? 0 : group->states[0].dim(0);
+    group->num_sources = group->num_held;
   }
 }
 
@@ -66,6 +79,7 @@ void StepRunner::Repeat() {
   for (const auto& group : groups_) {
     if (group->has_run) {
       decoder_->body->RestoreStates(group->scratch, group->states);
+      group->num_held = group->num_rows();
     }
     for (DecoderRows* const rows : group->added) {
       rows->repeats = group->has_run || rows->repeats_before;
@@ -91,13 +105,23 @@ absl::Status StepRunner::RunGroup(const ops::ExecutionContext& context, bool rea
                                   Group& group) {
   decoder_->FillTokens(group.tokens, group.token_tensor);
   group.states.resize(static_cast<size_t>(decoder_->body->num_states()));
-  const ops::LoopBody::RowStep step{
-      group.values,  group.rows_per_request,
-      group.parents, {&group.token_tensor, 1},
-      group.starts,  reads_attention ? decoder_->attention_result : -1};
+  const ops::LoopBody::RowStep step{group.values,
+                                    group.rows_per_request,
+                                    group.parents,
+                                    {&group.token_tensor, 1},
+                                    group.starts,
+                                    in_place_,
+                                    reads_attention ? decoder_->attention_result : -1};
   group.has_run = true;
   BW_RETURN_IF_ERROR(
       decoder_->body->StepRows(context, step, group.scratch, group.states, group.results));
+  group.num_held = group.num_rows();
+  if (in_place_) {
+    // The step will not be made again: start states are needed no more.
+    for (DecoderRows* const rows : group.added) {
+      rows->start.states.clear();
+    }
+  }
   const ops::Tensor& result = ResultOf(group);
   const int64_t width =
       decoder_->projection == nullptr ? decoder_->vocabulary_size : projection()->depth();

@@ -32,8 +32,11 @@ struct DecoderRows {
 // requests come in groups of equal shapes, and a step runs group by group.
 class StepRunner {
  public:
-  // `decoder` must outlive it.
-  explicit StepRunner(const ops::SteppedDecoder& decoder) : decoder_(&decoder) {}
+  // `decoder` must outlive it. is_alone: no other decoder is stepped with it, so that a step that
+  // has ended is never repeated, and states may be written in place.
+  StepRunner(const ops::SteppedDecoder& decoder, bool is_alone)
+      : decoder_(&decoder),
+        in_place_(is_alone && decoder.body->writes_in_place() && HasStatesOfOneShape(decoder)) {}
 
   void Begin();
   // The search's rows come behind those added before. `rows` must live until Run returns. `group`:
@@ -61,6 +64,9 @@ class StepRunner {
   void Clear();
 
  private:
+  // Whether the extents of all states are known, so that all requests are one group.
+  static bool HasStatesOfOneShape(const ops::SteppedDecoder& decoder);
+
   // Requests whose states have the same shapes.
   struct Group {
     // After a step: all rows' states, [rows, ...] each.
@@ -71,6 +77,7 @@ class StepRunner {
     std::vector<const std::vector<ops::Tensor>*> starts;  // of requests that take their first step
     std::vector<DecoderRows*> added;
     bool has_run = false;
+    int64_t num_held = 0;     // rows after the last step
     int64_t num_sources = 0;  // rows to continue: old ones, then starts
     std::vector<int32_t> parents;
     std::vector<int32_t> tokens;
@@ -90,6 +97,7 @@ class StepRunner {
   void CollectGroups();
 
   const ops::SteppedDecoder* decoder_;
+  bool in_place_ = false;
   std::vector<std::unique_ptr<Group>> groups_;  // by number
   int num_rows_ = 0;                            // of all groups, in the step under way
   ops::Tensor joined_;                          // results of several groups

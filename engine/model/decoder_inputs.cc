@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "engine/model/model_inputs.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
@@ -134,6 +135,17 @@ absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& dec
           ReadEncoderOutput(decoder.encoder->model->graph(), graph, input, encoder_output, faults);
     }
     decoder.inputs.push_back(input);
+  }
+  // Large states of zeros are the same for all requests. Where one cannot be made, those that need
+  // it say why.
+  for (DecoderInput& input : decoder.inputs) {
+    if (!input.has_constant) {
+      continue;
+    }
+    absl::StatusOr<ops::Tensor> made = ConstantInput(decoder, input);
+    if (made.ok()) {
+      input.constant_tensor = *std::move(made);
+    }
   }
   CheckConfiguredNames(config, decoder, faults);
   return faults.empty() ? absl::OkStatus() : Invalid(absl::StrJoin(faults, "; "));

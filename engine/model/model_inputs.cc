@@ -24,6 +24,9 @@ absl::StatusOr<Tensor> Filled(ops::DType dtype, const ops::Shape& shape, float v
 }  // namespace
 
 absl::StatusOr<Tensor> ConstantInput(const DecoderPart& decoder, const DecoderInput& input) {
+  if (input.constant_tensor.has_value()) {
+    return input.constant_tensor;
+  }
   const ops::ValueInfo& info = decoder.decoder.node(input.node).outputs[0];
   ops::Shape shape = info.shape.dims();
   if (!shape.empty()) {

@@ -110,6 +110,8 @@ struct DecoderInput {
   v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;  // else: the source's length, or a mask
   bool has_constant = false;
   float constant = 0;  // initial value of every element
+  // With has_constant, for all requests; no value where its extents are not known.
+  ops::Tensor constant_tensor;
   // The encoder gives [layers, rows, ...] for what the decoder takes as [rows, layers, ...].
   bool layers_first = false;
 };

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/compile/shape_folding.h"
+#include "ops/compile/state_updates.h"
 #include "ops/decoder/beam_index.h"
 #include "ops/decoder/join_decoder.h"
 #include "ops/decoder/step_form.h"
@@ -195,7 +196,17 @@ absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
       tokens < 0 ? 0
                  : TokenRowAxis(
                        graph.node(graph.parameters[static_cast<size_t>(tokens)]).outputs[0].shape);
-  return FoldShapes(graph, form.info, Operators(), DecoderRowAxes(graph, tokens, token_axis));
+  BW_RETURN_IF_ERROR(
+      FoldShapes(graph, form.info, Operators(), DecoderRowAxes(graph, tokens, token_axis)));
+  std::vector<CarriedValue> carried;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const absl::StatusOr<int> result = FindStateResult(graph, ports, i);
+    if (result.ok() && *result >= 0) {
+      const int node = graph.results[static_cast<size_t>(*result)];
+      carried.push_back({{graph.parameters[i], 0}, graph.node(node).inputs[0]});
+    }
+  }
+  return JoinStateUpdates(carried, graph, form.info, Operators());
 }
 
 }  // namespace

@@ -41,6 +41,14 @@ class RowFamilies {
   bool in_order_ = true;
 };
 
+// A state of which each row has its own memory (a page), so that a step can write a row's next
+// state over the old one.
+struct StatePages {
+  Shape row_shape;                      // [1, ...]
+  absl::Span<const float* const> from;  // by family: the old state
+  absl::Span<float* const> to;          // by row; of a family's last row it may be `from`
+};
+
 // Where a kernel finds rows that were not copied for it.
 struct RowSources {
   // Input state_input() has a row for each of these instead of one for each row. Null: for each
@@ -49,6 +57,8 @@ struct RowSources {
   // Input table_input() is a table, and the rows are those that this list [rows] of integers names,
   // as Gather reads it. Null: it has a row for each row.
   const Tensor* table_rows = nullptr;
+  // With `families`: input state_input() and output paged_output() have no tensors, but are here.
+  const StatePages* pages = nullptr;
 };
 
 // What a Kernel also is if it can read rows where they lie.
@@ -62,6 +72,8 @@ class RowSourceKernel {
   // -1: it takes none.
   virtual int state_input() const = 0;
   virtual int table_input() const = 0;
+  // The output that is the next value of state_input() and can be written to pages; -1: none.
+  virtual int paged_output() const { return -1; }
 };
 
 }  // namespace beamwright::ops

@@ -1,4 +1,4 @@
-// The equation of an Einsum ("ij,jk->ik"), parsed and matched with shapes. Private to einsum.cc.
+// The equation of an Einsum ("ij,jk->ik"), parsed and matched with shapes.
 #ifndef BEAMWRIGHT_OPS_KERNELS_EINSUM_EQUATION_H_
 #define BEAMWRIGHT_OPS_KERNELS_EINSUM_EQUATION_H_
 

@@ -18,6 +18,7 @@
 #include "ops/kernels/relative_shift.h"
 #include "ops/kernels/rows.h"
 #include "ops/kernels/selection.h"
+#include "ops/kernels/state_update.h"
 
 namespace beamwright::ops {
 namespace {
@@ -167,6 +168,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("Sqrt", kReal),
       Line("SquaredDifference", kArithmetic, {"auto_broadcast"}),
       Line("Squeeze", kSqueeze, {"allow_axis_skip"}),
+      Line(kStateUpdateName, kStateUpdate, {"rule", "keys_last"}),
       Line("StridedSlice", kStridedSlice, {"begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask"}),
       Line("Subtract", kArithmetic, {"auto_broadcast"}),
       Line("Swish", kInputActivation),

@@ -60,6 +60,7 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
   }
   body->FindFamilyStates();
   body->FindLookUps();
+  body->FindPagedStates();
   Program* const programs[] = {&body->request_program_, &body->step_program_};
   Program::DropUnread(graph, programs);
   for (const int rule : body->invariants_) {
@@ -99,6 +100,33 @@ void LoopBody::FindFamilyStates() {
     family_states_.push_back(readers.has_value());
     for (const size_t reader : readers.value_or(std::vector<size_t>())) {
       reads_families_[reader] = true;
+    }
+  }
+}
+
+// A state of known extents that one instruction reads, whose output is the state's next value and
+// nothing else.
+void LoopBody::FindPagedStates() {
+  const std::vector<Program::Instruction>& instructions = step_program_.instructions();
+  paged_by_.assign(carried_.size(), -1);
+  paged_state_of_.assign(instructions.size(), -1);
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    const ValueInfo& info = ParameterNode(input).outputs[0];
+    const std::vector<Program::Reader> readers = step_program_.Readers(ParameterSlot(input));
+    if (!family_states_[i] || readers.size() != 1 || info.dtype != DType::kF32 ||
+        std::any_of(info.shape.dims().begin() + 1, info.shape.dims().end(),
+                    [](int64_t extent) { return extent < 0; })) {
+      continue;
+    }
+    const size_t reader = readers[0].instruction;
+    const int output = instructions[reader].by_source->paged_output();
+    const int slot = result_slots_[static_cast<size_t>(input.back_edge)];
+    if (output >= 0 && slot == instructions[reader].first_output + output &&
+        std::count(result_slots_.begin(), result_slots_.end(), slot) == 1 &&
+        step_program_.Readers(slot).empty()) {
+      paged_by_[i] = static_cast<int>(reader);
+      paged_state_of_[reader] = static_cast<int>(i);
     }
   }
 }
@@ -157,7 +185,7 @@ absl::Status LoopBody::Bind(const ExecutionContext& context, absl::Span<const Te
 }
 
 absl::Status LoopBody::CollectResults(const Slots& slots, bool may_change_shape, int64_t num_rows,
-                                      std::vector<Tensor>& states,
+                                      bool in_place, std::vector<Tensor>& states,
                                       std::vector<Tensor>& results) const {
   results.resize(result_slots_.size());
   for (size_t i = 0; i < result_slots_.size(); ++i) {
@@ -165,6 +193,9 @@ absl::Status LoopBody::CollectResults(const Slots& slots, bool may_change_shape,
   }
   // All results were read before any state is replaced: back edges act together.
   for (size_t i = 0; i < carried_.size(); ++i) {
+    if (in_place && paged_by_[i] >= 0) {
+      continue;
+    }
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
     const Tensor& next = results[static_cast<size_t>(input.back_edge)];
     const Node& parameter = ParameterNode(input);
@@ -209,7 +240,8 @@ absl::Status LoopBody::StepWhole(const ExecutionContext& context, absl::Span<con
     }
   }
   BW_RETURN_IF_ERROR(step_program_.Run(context, slots));
-  BW_RETURN_IF_ERROR(CollectResults(slots, loop_->states_may_change_shape, -1, states, results));
+  BW_RETURN_IF_ERROR(CollectResults(slots, loop_->states_may_change_shape, -1, /*in_place=*/false,
+                                    states, results));
   step_program_.ReleaseViews(slots);
   ReleaseParameters(slots);
   return absl::OkStatus();

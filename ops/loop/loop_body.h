@@ -41,6 +41,10 @@ class LoopBody {
     absl::Span<const Tensor> slices;
     // Start states of requests that take their first step: one [1, ...] per carried input, each.
     absl::Span<const std::vector<Tensor>* const> starts = {};
+    // States that kernels can write row by row (writes_in_place) lie in `scratch`, where each row
+    // has a page for each, and states[i] of them has no value. The step ends even if it is
+    // interrupted, and cannot be made again. The same for all steps with one scratch.
+    bool in_place = false;
     // A body result that is wanted although its extents may differ from request to request
     // (attention over a source): see RowScratch::parts. -1: none.
     int ragged_result = -1;
@@ -50,6 +54,9 @@ class LoopBody {
   // steady steps allocate nothing.
   class RowScratch {
    public:
+    // Rows that were stepped in place are gone; memory of a few stays.
+    void ForgetPages();
+
     // Of the last step's ragged_result: one or more [some rows, ...], together all rows in their
     // order. Valid until the next step.
     absl::Span<const Tensor> parts() const { return parts_; }
@@ -74,6 +81,15 @@ class LoopBody {
     std::vector<Slots> copies;  // of a request's values for each row, where rows run one at a time
     std::vector<absl::Status> statuses;  // of units
     std::vector<Tensor> parts_;
+    // Of one state.
+    struct Pages {
+      std::vector<Tensor> rows;  // [1, ...] each
+      std::vector<Tensor> spare;
+      std::vector<const float*> from;  // of the step under way, by family
+      std::vector<float*> to;          // and by row
+      StatePages view;
+    };
+    std::vector<Pages> pages;  // by state
   };
 
   // `body_info`: what inference found of loop->body. Errors name the node that can't be compiled.
@@ -95,6 +111,14 @@ class LoopBody {
   const Program& step_program() const { return step_program_; }
   const std::vector<Scope>& scopes() const { return scopes_; }
   int num_states() const { return static_cast<int>(carried_.size()); }
+  // Whether steps may be made in place, and some state gains by it.
+  bool writes_in_place() const {
+    return plan_.separable && std::any_of(paged_by_.begin(), paged_by_.end(),
+                                          [](int instruction) { return instruction >= 0; });
+  }
+  // States of row `row` after a step, [1, ...] each, wherever they lie.
+  std::vector<Tensor> StatesOfRow(const RowScratch& scratch, absl::Span<const Tensor> states,
+                                  int64_t row) const;
   // The loop's input rules by kind, as indices into loop().inputs. States, invariants and slices
   // below stand in these orders.
   const std::vector<int>& carried() const { return carried_; }
@@ -137,12 +161,15 @@ class LoopBody {
   int ParameterSlot(const LoopInput& input) const;
   const Node& ParameterNode(const LoopInput& input) const;
   // `num_rows`: what replaces the first extent of the old states; -1: nothing does.
+  // in_place: states that lie in pages are passed over.
   absl::Status CollectResults(const Slots& slots, bool may_change_shape, int64_t num_rows,
-                              std::vector<Tensor>& states, std::vector<Tensor>& results) const;
+                              bool in_place, std::vector<Tensor>& states,
+                              std::vector<Tensor>& results) const;
   // Finds the states that are read by nothing but kernels that take them by family, and rows of
   // tables by nothing but one that takes the table.
   void FindFamilyStates();
   void FindLookUps();
+  void FindPagedStates();
   // The step's instructions that read `slot`, if all of them run over rows and take it as the input
   // that `input` names, and it is not a result; otherwise nothing.
   std::optional<std::vector<size_t>> ReadersBySource(int slot,
@@ -156,6 +183,7 @@ class LoopBody {
   }
   absl::Status GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                             RowScratch& scratch) const;
+  absl::Status TakePages(const RowStep& step, size_t state, RowScratch& scratch) const;
   // At the end of StepWhole: lets go of states and slices. An old state's memory becomes that of
   // the value that carries the next one, so that two buffers take turns.
   void ReleaseParameters(Slots& slots) const;
@@ -184,6 +212,8 @@ class LoopBody {
   std::vector<int> result_slots_;
   std::vector<int> spare_slots_;  // by state: the slot of its next value; -1: not the step's alone
   std::vector<bool> family_states_;   // by state: StepRows holds it by family, not by row
+  std::vector<int> paged_by_;         // by state: the instruction that may write it in place; or -1
+  std::vector<int> paged_state_of_;   // by instruction of the step program: that state; or -1
   std::vector<bool> reads_families_;  // by instruction of the step program: one of these states
   // By instruction, of those that run over all rows: the Gather whose table it reads; -1: none.
   std::vector<int> look_ups_;

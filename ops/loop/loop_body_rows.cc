@@ -1,6 +1,7 @@
 // The part of LoopBody that steps rows of several requests together.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "ops/base/interruption.h"
@@ -210,13 +211,91 @@ void LoopBody::CollectParts(int result, RowScratch& scratch) const {
   scratch.parts_.push_back(scratch.rows[slot]);
 }
 
+void LoopBody::RowScratch::ForgetPages() {
+  constexpr size_t kMostSpare = 4;
+  for (Pages& own : pages) {
+    std::move(own.rows.begin(), own.rows.end(), std::back_inserter(own.spare));
+    own.rows.clear();
+    own.spare.resize(std::min(own.spare.size(), kMostSpare));
+  }
+}
+
+std::vector<Tensor> LoopBody::StatesOfRow(const RowScratch& scratch,
+                                          absl::Span<const Tensor> states, int64_t row) const {
+  std::vector<Tensor> of_row;
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    of_row.push_back(states[i].has_value() ? states[i].Rows(row, row + 1)
+                                           : scratch.pages[i].rows[static_cast<size_t>(row)]);
+  }
+  return of_row;
+}
+
+// Where the rows of a step find a state and where they write it: the last row of a family over the
+// old state, the others to spare pages. A state that no row continues is a spare page itself.
+absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& scratch) const {
+  RowScratch::Pages& pages = scratch.pages[state];
+  const RowFamilies& families = scratch.families;
+  const auto old_rows = static_cast<int32_t>(pages.rows.size());
+  Shape& shape = pages.view.row_shape;
+  shape =
+      ParameterNode(loop_->inputs[static_cast<size_t>(carried_[state])]).outputs[0].shape.dims();
+  shape[0] = 1;
+  std::vector<Tensor> old = std::exchange(pages.rows, {});
+  pages.rows.resize(static_cast<size_t>(families.num_rows()));
+  pages.from.clear();
+  pages.to.assign(pages.rows.size(), nullptr);
+  for (int32_t family = 0; family < families.num_families(); ++family) {
+    const int32_t parent = families.parents()[static_cast<size_t>(family)];
+    const auto last =
+        static_cast<size_t>(families.rows()[static_cast<size_t>(families.first(family + 1) - 1)]);
+    if (parent < old_rows) {
+      pages.rows[last] = std::exchange(old[static_cast<size_t>(parent)], Tensor());
+      pages.from.push_back(pages.rows[last].data<float>());
+      continue;
+    }
+    const Tensor& start = (*step.starts[static_cast<size_t>(parent - old_rows)])[state];
+    if (start.shape() != shape || start.dtype() != DType::kF32) {
+      return Invalid("a start state of ",
+                     Describe(ParameterNode(loop_->inputs[static_cast<size_t>(carried_[state])])),
+                     " is ", Name(start.dtype()), ToString(start.shape()));
+    }
+    pages.from.push_back(start.data<float>());
+  }
+  for (Tensor& page : old) {
+    if (page.has_value()) {
+      pages.spare.push_back(std::move(page));
+    }
+  }
+  for (size_t row = 0; row < pages.rows.size(); ++row) {
+    Tensor& page = pages.rows[row];
+    if (!page.has_value() && !pages.spare.empty()) {
+      page = std::move(pages.spare.back());
+      pages.spare.pop_back();
+    }
+    if (!page.has_value()) {
+      page = Tensor(DType::kF32, shape);
+    }
+    pages.to[row] = page.mutable_data<float>();
+  }
+  // As many as other rows of this batch may come to need.
+  pages.spare.resize(std::min(pages.spare.size(), pages.rows.size()));
+  pages.view.from = pages.from;
+  pages.view.to = pages.to;
+  return absl::OkStatus();
+}
+
 absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                                     RowScratch& scratch) const {
   const bool by_family = TakesFamilies();
   if (by_family) {
     scratch.families.Assign(step.parents);
   }
+  scratch.pages.resize(step.in_place ? carried_.size() : 0);
   for (size_t i = 0; i < carried_.size(); ++i) {
+    if (step.in_place && paged_by_[i] >= 0) {
+      BW_RETURN_IF_ERROR(TakePages(step, i, scratch));
+      continue;
+    }
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
     const absl::Span<const int32_t> parents =
         by_family && family_states_[i] ? scratch.families.parents() : step.parents;
@@ -265,6 +344,9 @@ absl::Status LoopBody::RunOverRows(const ExecutionContext& context, size_t instr
   }
   RowSources sources;
   sources.families = reads_families_[instruction] ? &scratch.families : nullptr;
+  if (const int state = paged_state_of_[instruction]; state >= 0 && !scratch.pages.empty()) {
+    sources.pages = &scratch.pages[static_cast<size_t>(state)].view;
+  }
   const Tensor* table = nullptr;
   if (const int look_up = look_ups_[instruction]; look_up >= 0) {
     const std::vector<int>& inputs = instructions[static_cast<size_t>(look_up)].inputs;
@@ -283,6 +365,8 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   if (rows.empty()) {
     rows = step_program_.MakeSlots();
   }
+  BW_CHECK(!step.in_place || plan_.separable);
+  const Interruption::Scope scope(step.in_place ? nullptr : Interruption::current());
   // A holder of what the last step computed would make this one allocate it anew.
   results.clear();
   scratch.parts_.clear();
@@ -309,11 +393,15 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
     }
   }
   for (size_t i = 0; i < carried_.size(); ++i) {
+    if (step.in_place && paged_by_[i] >= 0) {
+      continue;
+    }
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
     states[i] = rows[static_cast<size_t>(ParameterSlot(input))];  // what the new ones must be like
   }
   BW_RETURN_IF_ERROR(CollectResults(rows, /*may_change_shape=*/false,
-                                    static_cast<int64_t>(step.parents.size()), states, results));
+                                    static_cast<int64_t>(step.parents.size()), step.in_place,
+                                    states, results));
   if (step.ragged_result >= 0) {
     CollectParts(step.ragged_result, scratch);
   }
