@@ -60,6 +60,7 @@ constexpr CallRule kRules[] = {
     {"POST /v1/models/*", kDecode},  // NAME:decode
     {"POST /v1/models/*/versions/*", kDecode},
     {"POST /v1/audio/transcriptions", kDecode},
+    {"POST /v1/completions", kDecode},
     {"GET /v2", kAnyRole},
     {"GET /v2/models/stats", kObserve | kOperate},
     {"GET /v2/models/*", kAnyRole},

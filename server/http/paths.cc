@@ -30,6 +30,9 @@ serving::Method MethodOf(const std::string& path) {
   if (path == kTranscriptions) {
     return serving::Method::kHttpTranscribe;
   }
+  if (path == kCompletions) {
+    return serving::Method::kHttpDecode;
+  }
   if (path == "/translate" || path == "/translate_file" || path == "/v2/translate") {
     return serving::Method::kHttpTranslate;
   }

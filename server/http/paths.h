@@ -10,6 +10,7 @@
 namespace beamwright::http {
 
 inline constexpr char kTranscriptions[] = "/v1/audio/transcriptions";
+inline constexpr char kCompletions[] = "/v1/completions";
 
 // models/NAME or models/NAME/versions/VERSION; what follows is left in `rest`.
 struct ModelPath {
@@ -22,6 +23,7 @@ struct ModelPath {
 ModelPath SplitModelPath(const std::vector<std::string>& pieces);
 
 // The call that a path stands for: /v1/models/...:VERB, /v2/models/.../infer, transcriptions;
+// completions are Decode calls;
 // kHttpOther for others.
 serving::Method MethodOf(const std::string& path);
 

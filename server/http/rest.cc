@@ -10,6 +10,7 @@
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "server/http/completion.h"
 #include "server/http/infer_json.h"
 #include "server/http/log_json.h"
 #include "server/http/message_json.h"
@@ -166,6 +167,11 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
                ? Transcribe(request, service_.core(),
                             {MethodOf(request.path), identity, options_.timeout})
                : WrongMethod(request, "POST");
+  }
+  if (request.path == kCompletions) {
+    return request.method == "POST" ? Complete(request, service_.core(),
+                                               {MethodOf(request.path), identity, options_.timeout})
+                                    : WrongMethod(request, "POST");
   }
   if (pieces.size() < 2 || pieces[1] != "models") {
     return NoSuchPath(request);

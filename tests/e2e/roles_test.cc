@@ -123,6 +123,7 @@ TEST_F(RolesTest, HttpAsksForTheSame) {
                                     {"GET", "/v1/models", "dop"},
                                     {"GET", "/v2/models/g2p-en", "dop"},
                                     {"POST", "/v1/models/g2p-en:decode", "d"},
+                                    {"POST", "/v1/completions", "d"},
                                     {"POST", "/v1/audio/transcriptions", "d"},
                                     {"POST", "/v2/models/g2p-en/infer", "d"},
                                     {"GET", "/v2/models/stats", "op"},

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""OpenAI's Python package, unmodified, against POST /v1/completions of a language model: greedy answers are those of
+`beamwright decode --prompt`; log-probabilities, stop texts, samples, streams, and what is refused.
+
+Usage: openai_completions.py BIN MODEL TOOLS.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import openai
+from served import check, server
+
+TOKENS = ["<s>", "</s>", *"once upon a time there was one small bird which sang and flew away".split()]
+SIZE = len(TOKENS)
+MODEL = "bird"
+
+
+def layer(number, name, kind, data, ports, out, precision):
+    shape = lambda dims: "".join(f"<dim>{d}</dim>" for d in dims)  # noqa: E731
+    inputs = "".join(f'<port id="{i}">{shape(dims)}</port>' for i, dims in enumerate(ports))
+    output = f'<output><port id="{len(ports)}" precision="{precision}">{shape(out)}</port></output>' if precision else ""
+    return f'<layer id="{number}" name="{name}" type="{kind}" version="opset1"><data {data}/><input>{inputs}</input>{output}</layer>'
+
+
+def make_model(folder):
+    """h' = 0.5 h + table[token]; logits = 3 tanh(h'): random, so that every token is probable somewhere."""
+    width, rows = (-1, SIZE), (-1,)
+    table = np.random.default_rng(3).standard_normal((SIZE, SIZE)).astype(np.float32)
+    size = table.nbytes
+    layers = [
+        layer(0, "token", "Parameter", 'shape="?" element_type="i64"', [], rows, "I64"),
+        layer(1, "h", "Parameter", f'shape="?,{SIZE}" element_type="f32"', [], width, "FP32"),
+        layer(2, "table", "Const", f'element_type="f32" shape="{SIZE},{SIZE}" offset="0" size="{size}"', [], (SIZE, SIZE), "FP32"),
+        layer(3, "axis", "Const", f'element_type="i64" shape="" offset="{size}" size="8"', [], (), "I64"),
+        layer(4, "x", "Gather", 'batch_dims="0"', [(SIZE, SIZE), rows, ()], width, "FP32"),
+        layer(5, "half", "Const", f'element_type="f32" shape="" offset="{size + 8}" size="4"', [], (), "FP32"),
+        layer(6, "old", "Multiply", 'auto_broadcast="numpy"', [width, ()], width, "FP32"),
+        layer(7, "h_next", "Add", 'auto_broadcast="numpy"', [width, width], width, "FP32"),
+        layer(8, "tanh", "Tanh", "", [width], width, "FP32"),
+        layer(9, "three", "Const", f'element_type="f32" shape="" offset="{size + 12}" size="4"', [], (), "FP32"),
+        layer(10, "logits", "Multiply", 'auto_broadcast="numpy"', [width, ()], width, "FP32"),
+        layer(11, "h_next", "Result", "", [width], (), ""),
+        layer(12, "logits", "Result", "", [width], (), ""),
+    ]
+    edges = [(2, 0, 4, 0), (0, 0, 4, 1), (3, 0, 4, 2), (1, 0, 6, 0), (5, 0, 6, 1), (6, 2, 7, 0), (4, 3, 7, 1), (7, 2, 8, 0),
+             (8, 1, 10, 0), (9, 0, 10, 1), (7, 2, 11, 0), (10, 2, 12, 0)]
+    lines = [f'<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}"/>' for a, b, c, d in edges]
+    floats = np.float32([0.5, 3]).tobytes()
+    (folder / "step.bin").write_bytes(table.tobytes() + np.int64(0).tobytes() + floats)
+    (folder / "step.xml").write_text(
+        f'<net name="step" version="11"><layers>{"".join(layers)}</layers><edges>{"".join(lines)}</edges></net>')
+    (folder / "words.txt").write_text("\n".join(TOKENS) + "\n")
+    done = subprocess.run([pathlib.Path(sys.argv[1]) / "beamwright-graph", "init", folder / "step.xml", "--target-vocab",
+                           folder / "words.txt", "--begin", "<s>", "--end", "</s>", "--out", folder / "models" / MODEL / "1"],
+                          capture_output=True, text=True)
+    check(done.returncode == 0, done.stderr)
+
+
+def greedy(grpc, prompt, length):
+    """(text behind the prompt, log-probabilities of its tokens), as the command line has them."""
+    done = subprocess.run([pathlib.Path(sys.argv[1]) / "beamwright", "decode", "--server", grpc, "--json", "--model", MODEL,
+                           "--beam-size", "1", "--max-length", str(length), "--prompt", prompt],
+                          capture_output=True, text=True)
+    check(done.returncode == 0, done.stderr)
+    best = json.loads(done.stdout)["result"]["decoded"]["hypotheses"][0]
+    check(best["text"].startswith(prompt), best["text"])
+    return best["text"][len(prompt):], best["token_log_probs"][best["prefix_length"]:]
+
+
+def complete(client, prompt, **options):
+    return client.completions.create(**{"model": MODEL, "prompt": prompt, "max_tokens": 8, "temperature": 0, **options})
+
+
+def answers(client, grpc):
+    for prompt in ("once upon", "a small bird", "sang"):
+        text, log_probs = greedy(grpc, prompt, 8)
+        plain = complete(client, prompt)
+        check(plain.object == "text_completion" and plain.choices[0].text == text, f"{plain} and not {text!r}")
+        check(plain.choices[0].finish_reason in ("stop", "length"), plain.choices[0].finish_reason)
+        check(plain.usage.prompt_tokens == len(prompt.split()), f"{plain.usage}")
+        check(plain.usage.total_tokens == plain.usage.prompt_tokens + len(log_probs), f"{plain.usage} of {len(log_probs)}")
+        ids = [TOKENS.index(word) for word in prompt.split()]
+        check(complete(client, ids).choices[0].text == text, "ids are not the text")
+        check(complete(client, [prompt]).choices[0].text == text, "a list of one is not the text")
+        full = complete(client, prompt, logprobs=3, echo=True).choices[0]
+        check(full.text == prompt + text, full.text)
+        check(np.allclose(full.logprobs.token_logprobs[len(ids):], log_probs), f"{full.logprobs} and not {log_probs}")
+        check(all(len(top) == 3 for top in full.logprobs.top_logprobs[len(ids):]), f"{full.logprobs.top_logprobs}")
+        check(full.logprobs.tokens[: len(ids)] == prompt.split(), f"{full.logprobs.tokens}")
+        words = text.split()
+        if len(words) > 2:
+            cut = complete(client, prompt, stop=["no such", words[2]]).choices[0]
+            check(cut.text == text[: text.index(words[2])] and cut.finish_reason == "stop", f"{cut} of {text!r}")
+            ruled_out = complete(client, prompt, logit_bias={str(TOKENS.index(words[0])): -100}).choices[0].text
+            check(not ruled_out.split() or ruled_out.split()[0] != words[0], ruled_out)
+    wide = complete(client, "once", n=3, best_of=4)
+    check([choice.index for choice in wide.choices] == [0, 1, 2], f"{wide}")
+    check(len({choice.text for choice in wide.choices}) == 3, "equal hypotheses")
+    beam = client.completions.create(model=MODEL, prompt="once", max_tokens=8, n=2,
+                                     extra_body={"options": {"beam_size": 4, "length_penalty": "gnmt"}})
+    check(len(beam.choices) == 2, f"{beam}")
+
+
+def samples(client):
+    ask = lambda seed: complete(client, "once", temperature=1, n=4, seed=seed, max_tokens=20)  # noqa: E731
+    texts = [[choice.text for choice in ask(seed).choices] for seed in (1, 1, 2)]
+    check(texts[0] == texts[1] != texts[2], f"{texts}")
+
+
+def streams(client):
+    count = 0
+    for options in ({}, {"stop": ["bird", "was"]}, {"echo": True}, {"temperature": 1, "n": 3, "seed": 5}):
+        whole = complete(client, "once", max_tokens=24, **options)
+        parts = {}
+        ends = {}
+        for event in complete(client, "once", max_tokens=24, stream=True, **options):
+            count += 1
+            for choice in event.choices:
+                check(choice.index not in ends, f"{options}: more of {choice.index} behind its end")
+                parts[choice.index] = parts.get(choice.index, "") + choice.text
+                if choice.finish_reason:
+                    ends[choice.index] = choice.finish_reason
+        for choice in whole.choices:
+            check(parts[choice.index] == choice.text, f"{options}: {parts[choice.index]!r} and not {choice.text!r}")
+            check(ends[choice.index] == choice.finish_reason, f"{options}: {ends}")
+    return count
+
+
+def refused(client):
+    for kind, message, options in (
+            (openai.NotFoundError, "gpt-2", {"model": "gpt-2"}),
+            (openai.BadRequestError, "prompt", {"prompt": ["once", "upon"]}),
+            (openai.BadRequestError, "prompt", {"prompt": [1.5]}),
+            (openai.BadRequestError, "nosuchword", {"prompt": "nosuchword"}),
+            (openai.BadRequestError, "max_tokens", {"max_tokens": 0}),
+            (openai.BadRequestError, "best_of", {"n": 3, "best_of": 2}),
+            (openai.BadRequestError, "logit_bias", {"logit_bias": {"3": 5}}),
+            (openai.BadRequestError, "stop", {"stop": [""]}),
+            (openai.BadRequestError, "presence_penalty", {"presence_penalty": 1}),
+            (openai.BadRequestError, "suffix", {"suffix": "end"}),
+            (openai.BadRequestError, "is no field", {"extra_body": {"beam": 3}}),
+            (openai.BadRequestError, "'beam_siz' is not a field", {"extra_body": {"options": {"beam_siz": 3}}})):
+        for stream in (False, True):
+            try:
+                answer = complete(client, **{"prompt": "once", "stream": stream, **options})
+            except kind as error:
+                check(message in str(error), f"{error} does not say {message}")
+            else:
+                check(False, f"{options}: {answer} instead of {kind.__name__}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "models" / MODEL).mkdir(parents=True)
+        make_model(folder)
+        with server("--model-repository", folder / "models") as (grpc, http, _):
+            client = openai.OpenAI(base_url=f"http://{http}/v1", api_key="none", max_retries=0, timeout=120)
+            answers(client, grpc)
+            samples(client)
+            events = streams(client)
+            refused(client)
+    print(f"answers, samples, {events} events of streams, refusals")
+
+
+if __name__ == "__main__":
+    main()
