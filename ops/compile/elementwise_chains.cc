@@ -60,7 +60,16 @@ class ChainFinder {
     return shape.is_static() && NumElements(shape.dims()) == 1;
   }
 
-  // A node whose operands have, as far as is known, its own shape, or one element.
+  // A value with one element for each channel of `out`.
+  bool IsChannels(ValueId id, const PartialShape& out) const {
+    const PartialShape& shape = ShapeOf(id);
+    const int axis = shape.is_static() ? ChannelAxis(shape.dims()) : 0;
+    return axis > 0 && shape.rank() <= out.rank() &&
+           out.dim(out.rank() - axis) == shape.dim(shape.rank() - axis);
+  }
+
+  // A node whose operands have, as far as is known, its own shape, one element, or one for each
+  // channel.
   bool IsElementwise(int index) const {
     const Node& node = graph_.node(index);
     const auto operands = static_cast<size_t>(ChainOperands(node.op));
@@ -71,7 +80,8 @@ class ChainFinder {
     }
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
       return ShapeOf(input) == node.outputs[0].shape ||
-             (IsOne(input) && ShapeOf(input).rank() <= node.outputs[0].shape.rank());
+             (IsOne(input) && ShapeOf(input).rank() <= node.outputs[0].shape.rank()) ||
+             IsChannels(input, node.outputs[0].shape);
     });
   }
 
@@ -123,7 +133,15 @@ class ChainFinder {
                return reader > group.back() || Contains(group, reader);
              });
     };
-    return group.size() + InputsOf(group).size() <= kMostChainValues &&
+    const std::vector<ValueId> inputs = InputsOf(group);
+    // Channels are found in whole values, not in parts of them.
+    const auto has_channels = [&](ValueId input) {
+      return ShapeOf(input) != ShapeOf({group.back(), 0}) && !IsOne(input);
+    };
+    const bool whole = std::none_of(inputs.begin(), inputs.end(), has_channels) ||
+                       std::none_of(inputs.begin(), inputs.end(),
+                                    [&](ValueId input) { return WindowOf(input).has_value(); });
+    return whole && group.size() + inputs.size() <= kMostChainValues &&
            std::all_of(group.begin(), group.end(), fits);
   }
 
@@ -189,6 +207,13 @@ class ChainFinder {
       const Node& member = graph_.node(group[i]);
       options.functions.push_back({member.op, number_of(member.inputs[0]),
                                    member.inputs.size() > 1 ? number_of(member.inputs[1]) : -1});
+      if (member.op == "Clamp") {
+        const auto bound = [&](const char* name, float none) {
+          return static_cast<float>(member.attributes.Float(name, none).value_or(none));
+        };
+        const auto& [least, most] = ChainOptions::kNoBounds;
+        options.functions.back().bounds = {bound("min", least), bound("max", most)};
+      }
       const std::vector<int>& readers = readers_[static_cast<size_t>(group[i])];
       const bool is_read = std::any_of(readers.begin(), readers.end(),
                                        [&](int reader) { return !Contains(group, reader); });

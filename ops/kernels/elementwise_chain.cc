@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kBlock = 512;    // elements that pass through all functions at a time
 constexpr int64_t kUsualWork = 4;  // multiply-adds that a function of an element is worth
 
-// out[i] = f(a[i], b[i]); b is not read by functions of one operand.
+// out[i] = f(a[i], b[i]). Functions of one operand do not read b, but Clamp, of which b is the two
+// bounds.
 using Apply = void (*)(const float* a, const float* b, int64_t count, float* out);
 
 // The pointers of a lambda's captures are not restrict; those of these functions are.
@@ -45,6 +46,17 @@ void Map(const float* a, const float* /*b*/, int64_t count, float* out) {
 template <typename F>
 void MapPairs(const float* a, const float* b, int64_t count, float* out) {
   Vectorized([=]() BW_ALWAYS_INLINE { MapPairsLoop<F>(a, b, count, out); });
+}
+
+BW_ALWAYS_INLINE inline void ClampLoop(const float* __restrict a, float least, float most,
+                                       int64_t count, float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float raised = a[i] < least ? least : a[i];
+    out[i] = most < raised ? most : raised;
+  }
+}
+void Clamp(const float* a, const float* bounds, int64_t count, float* out) {
+  Vectorized([=]() BW_ALWAYS_INLINE { ClampLoop(a, bounds[0], bounds[1], count, out); });
 }
 
 #define BW_ELEMENT_FUNCTION(Name, parameters, result)                     \
@@ -82,7 +94,8 @@ constexpr ElementFunction kFunctions[] = {{"Add", 2, &MapPairs<AddOf>},
                                           {"Log", 1, &Map<LogOf>},
                                           {"Abs", 1, &Map<AbsOf>},
                                           {"Negative", 1, &Map<NegativeOf>},
-                                          {"Maximum", 2, &MapPairs<MaximumOf>}};
+                                          {"Maximum", 2, &MapPairs<MaximumOf>},
+                                          {"Clamp", 1, &Clamp}};
 
 const ElementFunction* FindFunction(absl::string_view op) {
   for (const ElementFunction& function : kFunctions) {
@@ -140,8 +153,16 @@ absl::StatusOr<ChainOptions> ParseChain(const Node& node) {
     return Invalid("attributes operands and windows: must have two entries for each function and ",
                    "for each input");
   }
+  BW_ASSIGN_OR_RETURN(const std::vector<double> bounds, node.attributes.Floats("bounds", {}));
+  if (!bounds.empty() && bounds.size() != 2 * functions.size()) {
+    return Invalid("attribute bounds: must have two entries for each function");
+  }
   for (size_t i = 0; i < functions.size(); ++i) {
     options.functions.push_back({functions[i], operands[2 * i], operands[2 * i + 1]});
+    if (!bounds.empty()) {
+      options.functions[i].bounds = {static_cast<float>(bounds[2 * i]),
+                                     static_cast<float>(bounds[2 * i + 1])};
+    }
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     options.windows.push_back({windows[2 * i], windows[2 * i + 1]});
@@ -185,7 +206,7 @@ absl::StatusOr<std::vector<PartialShape>> ValueShapes(const ChainOptions& option
   return shapes;
 }
 
-// One run over inputs of one shape, or of one element.
+// One run over inputs of one shape, of one element, or of one for each channel.
 class ChainRun {
  public:
   ChainRun(const ChainOptions& options, absl::Span<const Tensor* const> inputs,
@@ -204,6 +225,9 @@ class ChainRun {
       if (window.count < 0 && inputs[i]->num_elements() == 1) {
         ones_.resize(ones_.size() + kBlock, *data);
         sources_[i] = {ones_.data() + ones_.size() - kBlock, 0, 0};
+      } else if (inputs[i]->shape() != shape && !has_windows) {
+        const auto axis = shape.end() - ChannelAxis(inputs[i]->shape());
+        sources_[i] = {data, 0, 0, *axis, NumElements(Shape(axis + 1, shape.end()))};
       } else {
         sources_[i] = {data, has_windows ? inputs[i]->shape().back() : 0, 1};
       }
@@ -230,7 +254,20 @@ class ChainRun {
     const float* data = nullptr;
     int64_t stride = 0;  // of rows
     int64_t step = 0;    // 0: one element, kBlock times
+    // Of an input with one element for each channel: their number, and that of the elements of the
+    // result that lie in one.
+    int64_t channels = 0;
+    int64_t inner = 0;
   };
+
+  // The elements of channels for elements [first, first + count) of the result.
+  static void Spread(const Source& source, int64_t first, int64_t count, float* out) {
+    for (int64_t i = 0; i < count;) {
+      const int64_t length = std::min(source.inner - (first + i) % source.inner, count - i);
+      std::fill_n(out + i, length, source.data[(first + i) / source.inner % source.channels]);
+      i += length;
+    }
+  }
 
   void RunBlock(int64_t row, int64_t first, int64_t count) const {
     alignas(64) float scratch[kMostChainValues][kBlock];
@@ -238,12 +275,18 @@ class ChainRun {
     for (size_t i = 0; i < num_inputs_; ++i) {
       const Source& source = sources_[i];
       values[i] = source.data + row * source.stride + first * source.step;
+      if (source.channels > 0) {
+        float* const spread = scratch[apply_.size() + i];
+        Spread(source, first, count, spread);
+        values[i] = spread;
+      }
     }
     for (size_t i = 0; i < apply_.size(); ++i) {
       const ChainOptions::Function& function = options_.functions[i];
       float* const out = targets_[i] == nullptr ? scratch[i] : targets_[i] + row * width_ + first;
-      const float* const second =
-          function.second < 0 ? nullptr : values[static_cast<size_t>(function.second)];
+      const float* const second = function.second < 0
+                                      ? function.bounds.data()
+                                      : values[static_cast<size_t>(function.second)];
       apply_[i](values[static_cast<size_t>(function.first)], second, count, out);
       values[num_inputs_ + i] = out;
     }
@@ -300,11 +343,16 @@ void RunApart(const ChainOptions& options, absl::Span<const Tensor* const> input
   }
   for (const ChainOptions::Function& function : options.functions) {
     const Tensor& first = values[static_cast<size_t>(function.first)];
-    const Tensor& second =
-        function.second < 0 ? first : values[static_cast<size_t>(function.second)];
-    Tensor value =
-        ApplyBroadcast(FindFunction(function.op)->apply, first, second, shapes[values.size()]);
-    values.push_back(std::move(value));
+    const Apply apply = FindFunction(function.op)->apply;
+    if (function.second < 0) {
+      Tensor value(DType::kF32, shapes[values.size()].dims());
+      apply(first.data<float>(), function.bounds.data(), value.num_elements(),
+            value.mutable_data<float>());
+      values.push_back(std::move(value));
+    } else {
+      const Tensor& second = values[static_cast<size_t>(function.second)];
+      values.push_back(ApplyBroadcast(apply, first, second, shapes[values.size()]));
+    }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i] = values[inputs.size() + static_cast<size_t>(options.results[i])];
@@ -334,9 +382,16 @@ struct ElementwiseChainOp {
     const Shape& shape = outputs[0].shape();
     bool alike = std::all_of(outputs.begin(), outputs.end(),
                              [&](const Tensor& output) { return output.shape() == shape; });
+    const bool has_windows =
+        std::any_of(options.windows.begin(), options.windows.end(),
+                    [](const ChainOptions::Window& window) { return window.count >= 0; });
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool is_one = options.windows[i].count < 0 && inputs[i]->num_elements() == 1;
-      alike = alike && (is_one || shapes[i].dims() == shape);
+      const int axis = has_windows ? 0 : ChannelAxis(inputs[i]->shape());
+      const bool is_channels =
+          axis > 0 && inputs[i]->shape().size() <= shape.size() &&
+          shape[shape.size() - static_cast<size_t>(axis)] == inputs[i]->num_elements();
+      alike = alike && (is_one || is_channels || shapes[i].dims() == shape);
     }
     if (alike) {
       ChainRun(options, inputs, outputs).Run(context.num_threads);
@@ -349,6 +404,19 @@ struct ElementwiseChainOp {
 
 }  // namespace
 
+int ChannelAxis(absl::Span<const int64_t> shape) {
+  int found = 0;
+  for (size_t i = 1; i <= shape.size(); ++i) {
+    if (shape[shape.size() - i] != 1) {
+      if (found != 0) {
+        return 0;
+      }
+      found = static_cast<int>(i);
+    }
+  }
+  return found > 1 ? found : 0;
+}
+
 int ChainOperands(absl::string_view op) {
   const ElementFunction* const function = FindFunction(op);
   return function == nullptr ? 0 : function->operands;
@@ -357,9 +425,13 @@ int ChainOperands(absl::string_view op) {
 void ChainOptions::Write(Attributes& attributes) const {
   std::vector<std::string> names;
   std::vector<int64_t> operands;
+  std::vector<double> bounds;
+  bool has_bounds = false;
   for (const Function& function : functions) {
     names.push_back(function.op);
     operands.insert(operands.end(), {function.first, function.second});
+    bounds.insert(bounds.end(), {function.bounds[0], function.bounds[1]});
+    has_bounds = has_bounds || function.bounds != kNoBounds;
   }
   std::vector<int64_t> parts;
   for (const Window& window : windows) {
@@ -369,6 +441,9 @@ void ChainOptions::Write(Attributes& attributes) const {
   attributes.Set("operands", std::move(operands));
   attributes.Set("windows", std::move(parts));
   attributes.Set("results", results);
+  if (has_bounds) {
+    attributes.Set("bounds", std::move(bounds));
+  }
 }
 
 // Rows have been separated when it is made, so this is never called.

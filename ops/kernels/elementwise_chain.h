@@ -5,10 +5,13 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_CHAIN_H_
 #define BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_CHAIN_H_
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "ops/kernels/operator_code.h"
 
 namespace beamwright::ops {
@@ -21,13 +24,16 @@ inline constexpr size_t kMostChainValues = 24;
 // Operands of an operator that can be part of a chain, 1 or 2; 0: it cannot. Of f32 alone.
 int ChainOperands(absl::string_view op);
 
-// What the attributes say (functions, operands, windows and results, as lists).
+// What the attributes say (functions, operands, bounds, windows and results, as lists).
 struct ChainOptions {
+  static constexpr std::array<float, 2> kNoBounds = {-std::numeric_limits<float>::infinity(),
+                                                     std::numeric_limits<float>::infinity()};
   struct Function {
     std::string op;
     // Numbers of values: inputs first, then what functions gave, in order. second -1: none.
     int64_t first = 0;
     int64_t second = -1;
+    std::array<float, 2> bounds = kNoBounds;  // of Clamp
   };
   // Of an input: `count` elements from `first` on of its last axis, as a Split takes them; count
   // -1: all.
@@ -42,7 +48,12 @@ struct ChainOptions {
   void Write(Attributes& attributes) const;
 };
 
-// Inputs broadcast as NumPy has it; fast where they are of one shape, or one element.
+// The axis from the end, 1 or more, along which an input of this shape broadcasts a value for each
+// of its elements over later axes, as a bias of channels does; 0: it does not.
+int ChannelAxis(absl::Span<const int64_t> shape);
+
+// Inputs broadcast as NumPy has it; fast where they are of one shape, one element, or have one for
+// each channel.
 extern const OperatorCode kElementwiseChain;
 
 }  // namespace beamwright::ops

@@ -23,9 +23,13 @@ constexpr int64_t kMostStrips = 16;
 constexpr int64_t kBlockRows = 14;
 // Positions that are made rows of a product at a time.
 constexpr int64_t kMostRows = 256;
-// Making a row takes as long as multiplying it by this many output channels; so does turning the
-// results around.
-constexpr int64_t kChannelsToMakeRow = 40;
+// What moving an element takes, in multiply-adds: into a row, out of a product's results, into a
+// strip.
+constexpr int64_t kWorkToMakeRow = 60;
+constexpr int64_t kWorkToTurn = 100;
+constexpr int64_t kWorkToPack = 8;
+// Elements of rows that are made at a time: the lines that they come from stay in the first cache.
+constexpr int64_t kRowElements = 32;
 
 // The calling thread's own.
 struct Scratch {
@@ -132,14 +136,39 @@ bool IsRow(const ConvolutionGeometry& geometry) {
   });
 }
 
-// What strips and rows take, in multiply-adds for each element of the filter's depth.
 bool RowsAreFaster(const ConvolutionGeometry& geometry) {
   const auto whole = [](int64_t count) { return CeilDiv(count, kStripColumns) * kStripColumns; };
   const int64_t positions = geometry.OutPlane();
-  const int64_t to_make = IsRow(geometry) ? 0 : kChannelsToMakeRow;
-  return geometry.groups == 1 && positions <= kMostRows &&
-         positions * (whole(geometry.out_channels) + to_make) <
-             whole(positions) * geometry.out_channels;
+  if (geometry.groups > 1 || positions > kMostRows) {
+    return false;
+  }
+  if (IsRow(geometry)) {
+    return true;
+  }
+  const int64_t depth = geometry.in_channels * geometry.Kernel();
+  const int64_t channels = geometry.out_channels;
+  const int64_t rows =
+      positions * (depth * (whole(channels) + kWorkToMakeRow) + channels * kWorkToTurn);
+  return rows < whole(positions) * depth * (channels + kWorkToPack);
+}
+
+// rows [tile.size(), depth]: the operands of each output of the tile.
+void MakeRows(const ConvolutionTiling& tiling, const ConvolutionTile& tile, const float* base,
+              float* rows) {
+  const int64_t* const offsets = tiling.offsets().data();
+  const auto depth = static_cast<int64_t>(tiling.offsets().size());
+  for (int64_t first = 0; first < depth; first += kRowElements) {
+    const int64_t end = std::min(depth, first + kRowElements);
+    float* row = rows;
+    for (int64_t y = 0; y < tile.height; ++y) {
+      for (int64_t x = 0; x < tile.width; ++x, row += depth) {
+        const float* const from = base + y * tiling.row_step() + x;
+        for (int64_t k = first; k < end; ++k) {
+          row[k] = from[offsets[k]];
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -176,13 +205,7 @@ void FloatConvolution::RunRows(int num_threads, const ConvolutionGeometry& geome
         const ConvolutionTile tile = tiling.tile(i);
         const float* const base =
             tiling.Load(tile, in + (first + item) * in_size, OwnScratch().copy);
-        for (int64_t p = 0; p < tile.size(); ++p) {
-          const float* const from = base + p / tile.width * tiling.row_step() + p % tile.width;
-          float* const row = rows.data() + (item * positions + tile.first + p) * depth;
-          for (int64_t k = 0; k < depth; ++k) {
-            row[k] = from[tiling.offsets()[static_cast<size_t>(k)]];
-          }
-        }
+        MakeRows(tiling, tile, base, rows.data() + (item * positions + tile.first) * depth);
       }
     });
     // 2. The product.

@@ -109,10 +109,27 @@ void ForEachRow(const WindowAxes& axes, Visit visit) {
 constexpr int64_t kMostRowKernel = 64;
 bool ByRows(const WindowAxes& axes) { return axes[2].kernel <= kMostRowKernel; }
 
+// A position of the window along a row: outputs x of [first, end) have their element in column
+// shift + x * stride.
+struct Tap {
+  int64_t shift;
+  int64_t first;
+  int64_t end;
+};
+std::vector<Tap> TapsOf(const WindowAxes& axes) {
+  std::vector<Tap> taps;
+  for (int64_t k = 0; ByRows(axes) && k < axes[2].kernel; ++k) {
+    const auto [first, end] = axes[2].OutputsOf(k);
+    taps.push_back({k * axes[2].dilation - axes[2].pad_begin, first, end});
+  }
+  return taps;
+}
+
 // For a row of outputs calls visit(start, first, end) for each position of the window, in order:
 // outputs x of [first, end) have their element at in[start + x * stride].
 template <typename Visit>
-void ForEachTap(const WindowAxes& axes, int64_t z, int64_t y, Visit visit) {
+void ForEachTap(const WindowAxes& axes, const std::vector<Tap>& taps, int64_t z, int64_t y,
+                Visit visit) {
   const auto& [depth, height, width] = axes;
   const auto planes = depth.InsideOf(z);
   const auto lines = height.InsideOf(y);
@@ -121,9 +138,8 @@ void ForEachTap(const WindowAxes& axes, int64_t z, int64_t y, Visit visit) {
     for (int64_t kh = lines.first; kh < lines.second; ++kh) {
       const int64_t in_y = y * height.stride - height.pad_begin + kh * height.dilation;
       const int64_t row = (in_z * height.in + in_y) * width.in;
-      for (int64_t kw = 0; kw < width.kernel; ++kw) {
-        const auto [first, end] = width.OutputsOf(kw);
-        visit(row + kw * width.dilation - width.pad_begin, first, end);
+      for (const Tap& tap : taps) {
+        visit(row + tap.shift, tap.first, tap.end);
       }
     }
   }
@@ -212,10 +228,11 @@ struct MaxPoolOp {
     constexpr T kNone =
         kIsFloat ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::lowest();
     const int64_t width = axes[2].out;
+    const std::vector<Tap> taps = TapsOf(axes);
     ForEachRow(axes, [&](int64_t at, int64_t z, int64_t y) {
       T* const row = out + at;
       std::fill(row, row + width, kNone);
-      ForEachTap(axes, z, y, [&](int64_t start, int64_t first, int64_t end) {
+      ForEachTap(axes, taps, z, y, [&](int64_t start, int64_t first, int64_t end) {
         CombineRow(in, start, axes[2].stride, first, end, row, [](T best, T x) BW_ALWAYS_INLINE {
           return x > best || best != best ? x : best;
         });
@@ -334,9 +351,10 @@ struct AvgPoolOp {
 
   // Row (z, y) of sums.
   template <typename T>
-  static void SumRow(const WindowAxes& axes, const T* in, int64_t z, int64_t y, T* row) {
+  static void SumRow(const WindowAxes& axes, const std::vector<Tap>& taps, const T* in, int64_t z,
+                     int64_t y, T* row) {
     std::fill(row, row + axes[2].out, T{});
-    ForEachTap(axes, z, y, [&](int64_t start, int64_t first, int64_t end) {
+    ForEachTap(axes, taps, z, y, [&](int64_t start, int64_t first, int64_t end) {
       CombineRow(in, start, axes[2].stride, first, end, row,
                  [](T sum, T x) BW_ALWAYS_INLINE { return sum + x; });
     });
@@ -352,6 +370,7 @@ struct AvgPoolOp {
     for (int64_t x = 0; x < axes[2].out; ++x) {
       across.push_back(Counted(options, axes[2], x));
     }
+    const std::vector<Tap> taps = TapsOf(axes);
     ForEachPlane(context, data, output, axes, [&](int64_t plane) {
       const T* in = data.data<T>() + plane * size_in;
       T* out = all + plane * size_out;
@@ -365,7 +384,7 @@ struct AvgPoolOp {
       ForEachRow(axes, [&](int64_t at, int64_t z, int64_t y) {
         T* const row = out + at;
         if (ByRows(axes)) {
-          SumRow(axes, in, z, y, row);
+          SumRow(axes, taps, in, z, y, row);
         }
         const int64_t counted = Counted(options, axes[0], z) * Counted(options, axes[1], y);
         for (int64_t x = 0; x < axes[2].out; ++x) {

@@ -70,7 +70,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("Divide", kArithmetic, {"auto_broadcast", "m_pythondiv"}),
       Line("DynamicQuantizeLinear", kDynamicQuantizeLinear, {"item_axis", "item_extent"}),
       Line("Einsum", kEinsum, {"equation"}),
-      Line(kElementwiseChainName, kElementwiseChain, {"functions", "operands", "windows", "results"}),
+      Line(kElementwiseChainName, kElementwiseChain, {"functions", "operands", "bounds", "windows", "results"}),
       Line("Elu", kAttributeActivation, {"alpha"}),
       Line("EmbeddingBagOffsets", kEmbeddingBagOffsets, {"reduction"}),
       Line("EmbeddingBagOffsetsSum", kEmbeddingBagOffsets),

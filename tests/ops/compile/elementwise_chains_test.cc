@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "tests/ops/compile/joined_graph.h"
@@ -107,10 +108,57 @@ TEST(ElementwiseChainsTest, ActivationsOfLogarithmsAreOneChain) {
   EXPECT_EQ(CountOf(joined, "Exp") + CountOf(joined, "Log") + CountOf(joined, "Abs"), 0);
 }
 
+// Hard swish as exporters of pictures' encoders spell it, behind a bias for each channel; and
+// bounds of which one is open.
+TEST(ElementwiseChainsTest, ClampsArePartOfAChain) {
+  GraphBuilder graph;
+  const auto number = [&](float value) { return graph.Constant(Tensor::Scalar(value)); };
+  const auto x = graph.Parameter("x", DType::kF32, {-1, 5, -1});
+  const auto sum = graph.Add("Add", {x, graph.Constant(Noise({1, 5, 1}))});
+  const auto gate =
+      graph.Add("Clamp", {graph.Add("Add", {sum, number(3)})}, {{"min", 0.0}, {"max", 6.0}});
+  const auto swish = graph.Add("Divide", {graph.Add("Multiply", {sum, gate}), number(6)});
+  graph.Result("y", graph.Add("Clamp", {swish}, {{"max", 1.0}}));
+  graph.Result("z", graph.Add("Clamp", {swish}, {{"min", 0.25}}));
+  const Graph joined = JoinedWithSameBits(graph.Build(), {Noise({2, 5, 300})}, &JoinElementwise);
+  EXPECT_EQ(CountOf(joined, "ElementwiseChain"), 1);
+  EXPECT_EQ(CountOf(joined, "Clamp"), 1);  // behind the first result
+}
+
+// A value for each channel, with planes from one element to more than a block, and two kinds of
+// channels in one chain.
+TEST(ElementwiseChainsTest, ChannelsBroadcastWithinAChain) {
+  for (const auto& [items, height, width] :
+       {std::array<int64_t, 3>{1, 1, 1}, {2, 3, 1}, {3, 7, 5}, {2, 1, 600}, {1, 40, 41}}) {
+    GraphBuilder graph;
+    const auto x = graph.Parameter("x", DType::kF32, {-1, 6, -1, width});
+    const auto sum = graph.Add("Add", {x, graph.Constant(Noise({1, 6, 1, 1}))});
+    const auto scaled = graph.Add("Multiply", {graph.Constant(Noise({6, 1, 1})), sum});
+    graph.Result("y", graph.Add("ReLU", {scaled}));
+    graph.Result("sum", sum);
+    const Graph joined =
+        JoinedWithSameBits(graph.Build(), {Noise({items, 6, height, width})}, &JoinElementwise);
+    EXPECT_EQ(CountOf(joined, "ElementwiseChain"), 1);
+    EXPECT_EQ(CountOf(joined, "Add") + CountOf(joined, "Multiply"), 0);
+  }
+}
+
+// Channels beside parts of a Split.
+TEST(ElementwiseChainsTest, ChannelsAndWindowsStayApart) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, 3, 8});
+  const auto halves = graph.Add("Split", {x, graph.Int(-1)}, {{"num_splits", int64_t{2}}}, "", 2);
+  const auto gate = graph.Add("Sigmoid", {ValueId{halves.node, 0}});
+  const auto gated = graph.Add("Multiply", {gate, ValueId{halves.node, 1}});
+  graph.Result("y", graph.Add("ReLU", {graph.Add("Add", {gated, graph.Constant(Noise({3, 1}))})}));
+  JoinedWithSameBits(graph.Build(), {Noise({5, 3, 8})}, &JoinElementwise);
+}
+
 // Random graphs of functions, some of whose values are results.
 TEST(ElementwiseChainsTest, RandomGraphs) {
   const std::vector<std::string> pairs = {"Add", "Subtract", "Multiply", "Divide", "Maximum"};
-  const std::vector<std::string> single = {"ReLU", "Sigmoid", "Tanh", "Floor", "Exp", "Abs"};
+  const std::vector<std::string> single = {"ReLU", "Sigmoid", "Tanh", "Floor",
+                                           "Exp",  "Abs",     "Clamp"};
   int64_t chains = 0;
   for (int trial = 0; trial < 60; ++trial) {
     const int64_t rows = Draw(0, 4), width = Draw(1, 40);
@@ -128,7 +176,11 @@ TEST(ElementwiseChainsTest, RandomGraphs) {
       const bool is_single = Draw(0, 1) == 0;
       const std::vector<std::string>& names = is_single ? single : pairs;
       const std::string& op = names[static_cast<size_t>(Draw(0, std::ssize(names) - 1))];
-      values.push_back(is_single ? graph.Add(op, {any()}) : graph.Add(op, {any(), any()}));
+      if (op == "Clamp") {
+        values.push_back(graph.Add(op, {any()}, {{"min", -0.75}, {"max", 1.5}}));
+      } else {
+        values.push_back(is_single ? graph.Add(op, {any()}) : graph.Add(op, {any(), any()}));
+      }
       if (Draw(0, 4) == 0) {
         graph.Result("r" + std::to_string(i), values.back());
       }

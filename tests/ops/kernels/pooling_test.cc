@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -203,6 +204,32 @@ TEST(Pooling, CeilTorchBeginsInsideTheData) {
   EXPECT_THAT(Floats(RunOne(call)), ElementsAre(1, 4, std::numeric_limits<float>::lowest()));
   call.attributes.back().second = std::string("ceil_torch");
   EXPECT_THAT(Floats(RunOne(call)), ElementsAre(1, 4));
+}
+
+// Windows wider than those that are computed by rows.
+TEST(Pooling, WideWindows) {
+  Random random(6);
+  const Tensor data = random.Floats({2, 1, 3, 200});
+  const std::vector<std::pair<std::string, AttributeValue>> windows = {{"kernel", Ints{1, 70}},
+                                                                       {"strides", Ints{1, 9}},
+                                                                       {"pads_begin", Ints{0, 20}},
+                                                                       {"exclude-pad", true}};
+  const std::vector<float> in = Floats(data);
+  const std::vector<float> sums = Floats(RunOne({"AvgPool", {data}, windows}));
+  const std::vector<float> most =
+      Floats(RunOne({"MaxPool", {data}, {windows.begin(), windows.end() - 1}}));
+  ASSERT_EQ(sums.size(), 2u * 3u * 17u);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t end = i % 17 * 9 + 50, begin = std::max<size_t>(i % 17 * 9, 20) - 20;
+    double sum = 0;
+    float largest = -2;
+    for (size_t x = begin; x < end; ++x) {
+      sum += double{in[i / 17 * 200 + x]};
+      largest = std::max(largest, in[i / 17 * 200 + x]);
+    }
+    EXPECT_NEAR(sums[i], sum / static_cast<double>(end - begin), 1e-6);
+    EXPECT_EQ(most[i], largest);
+  }
 }
 
 TEST(MaxPool, TypesNanAndInfinities) {
