@@ -376,9 +376,18 @@ class UpdateFinder : private MatrixTerms {
 
   ValueId Emitted(const std::string& name, const Factor& factor) {
     Emit(factor.value.node);
-    const ValueId value = copy_.Of(factor.value);
-    return factor.axes.empty() ? value
-                               : AppendWithList(copy_.to(), "Unsqueeze", name, value, factor.axes);
+    ValueId value = copy_.Of(factor.value);
+    if (!factor.axes.empty()) {
+      value = AppendWithList(copy_.to(), "Unsqueeze", name, value, factor.axes);
+    }
+    // StateUpdate takes operands with two axes at least.
+    const std::optional<Shape> shape = ShapeOf(factor);
+    if (shape.has_value() && shape->size() < 2) {
+      std::vector<int64_t> axes = {0, 1};
+      axes.resize(2 - shape->size());
+      value = AppendWithList(copy_.to(), "Unsqueeze", name, value, axes);
+    }
+    return value;
   }
 
   // Rows that are joined with heads, [rows * heads, ..], apart.
@@ -532,7 +541,17 @@ class UpdateFinder : private MatrixTerms {
 
 absl::Status JoinStateUpdates(absl::Span<const CarriedValue> states, Graph& graph, GraphInfo& info,
                               const OperatorSet& operators) {
-  return TakeChanged(UpdateFinder(states, graph, info).Run(), graph, info, operators);
+  std::optional<Graph> joined = UpdateFinder(states, graph, info).Run();
+  if (!joined.has_value()) {
+    return absl::OkStatus();
+  }
+  // The file's operators stay where an operand has a form that StateUpdate does not take.
+  absl::StatusOr<GraphInfo> inferred = InferGraph(*joined, operators);
+  if (inferred.ok()) {
+    graph = *std::move(joined);
+    info = *std::move(inferred);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace beamwright::ops

@@ -33,9 +33,10 @@ enum class Form {
   kDelta,         // transformers' recurrent gated delta rule
   kLoopBody,      // as LinearAttention is imported
   kMamba1,        // no heads, a decay for each element
+  kRetNet,        // constants of fewer axes
 };
-constexpr Form kForms[] = {Form::kMamba2, Form::kTransformers, Form::kRwkv7, Form::kGla,
-                           Form::kDelta,  Form::kLoopBody,     Form::kMamba1};
+constexpr Form kForms[] = {Form::kMamba2, Form::kTransformers, Form::kRwkv7,  Form::kGla,
+                           Form::kDelta,  Form::kLoopBody,     Form::kMamba1, Form::kRetNet};
 
 int64_t RowsOfMatrix(Form form) { return form == Form::kRwkv7 ? kN : kM; }
 Shape StateShape(Form form, int64_t rows) {
@@ -108,6 +109,15 @@ class Writer {
         const Value added = Op("Multiply", {Op("Subtract", {Part({kHeads, 1, kN}), known}),
                                             Op("Sigmoid", {Part({1, 1, 1})})});
         next = Op("Add", {kept, Op("Multiply", {k, added})});
+        read = MatMul(Part({kHeads, 1, kM}), next);
+        break;
+      }
+      case Form::kRetNet: {
+        const Value kept = Op("Multiply", {g_.Constant(Tensor::Scalar(0.9f)), state_});
+        Tensor row(DType::kF32, {kN});
+        std::fill_n(row.mutable_data<float>(), kN, 0.5f);
+        const Value value = g_.Constant(row);
+        next = Op("Add", {kept, Op("Multiply", {Part({kHeads, kM, 1}), value})});
         read = MatMul(Part({kHeads, 1, kM}), next);
         break;
       }
