@@ -86,15 +86,11 @@ absl::Status CompileOwn(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
     }
     parts.own_encoder = *std::move(compiled);
   }
-  BW_ASSIGN_OR_RETURN(parts.sound, CompileSound(bundle.config, parts.encoder()));
+  BW_ASSIGN_OR_RETURN(parts.sound, CompileSound(bundle.config, bundle.cmvn, parts.encoder()));
   if (bundle::SearchOf(bundle.config) != v1::SEARCH_TOKENS) {
     BW_ASSIGN_OR_RETURN(parts.frames, CompileFrames(bundle, parts));
-    if (parts.config.frame_ms() == 0 && parts.sound != nullptr &&
-        parts.chunk_encoder() != nullptr) {
-      // A run advances by `features` features, one every 10 ms, and gives `frames` frames.
-      const double features = static_cast<double>(parts.encoder()->streaming->shift);
-      parts.config.set_frame_ms(static_cast<float>(
-          sound::kFrameShiftMs * features / static_cast<double>(parts.frames->chunk_frames)));
+    if (parts.config.frame_ms() == 0 && parts.sound != nullptr) {
+      parts.config.set_frame_ms(FrameMsOf(parts));
     }
     return absl::OkStatus();
   }

@@ -79,7 +79,7 @@ absl::Status LoadScorer(BundleFiles& files, const v1::ScorerConfig& config,
   return absl::OkStatus();
 }
 
-// Language models and the other scorers that a bundle adds to its encoder and decoder.
+// Language models, other scorers and tables that a bundle adds to its encoder and decoder.
 absl::Status LoadFusion(BundleFiles& files, Bundle& bundle) {
   const v1::ModelConfig& config = bundle.config;
   for (int i = 0; i < config.ensemble().members_size(); ++i) {
@@ -97,6 +97,13 @@ absl::Status LoadFusion(BundleFiles& files, Bundle& bundle) {
       return AtField(content.status(), "lexical_table.file");
     }
     bundle.lexical_table = *std::move(content);
+  }
+  if (!config.sound().cmvn().empty()) {
+    absl::StatusOr<std::string> content = files.Read(config.sound().cmvn(), kMaxTokenListBytes);
+    if (!content.ok()) {
+      return AtField(content.status(), "sound.cmvn");
+    }
+    bundle.cmvn = *std::move(content);
   }
   return absl::OkStatus();
 }

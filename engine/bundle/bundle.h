@@ -39,6 +39,7 @@ struct Bundle {
   std::map<std::string, ops::Graph> language_models;  // by the scorer's name
   std::string lexical_table;                          // content
   std::string transitions;                            // content of config.tags.transitions
+  std::string cmvn;                                   // content of sound.cmvn
   std::string golden;                                 // golden.jsonl; empty if missing
 };
 

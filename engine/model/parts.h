@@ -21,7 +21,7 @@
 #include "engine/search/frames/frame_options.h"
 #include "engine/search/frames/tag_lattice.h"
 #include "engine/search/token_trie.h"
-#include "engine/sound/fbank.h"
+#include "engine/sound/front_end.h"
 #include "ops/decoder/stepped_decoder.h"
 #include "ops/decoder/transducer.h"
 #include "ops/kernels/mix_scores.h"
@@ -199,7 +199,7 @@ struct DecodeModel::Parts {
   std::shared_ptr<const EncoderPart> own_encoder;
   std::unique_ptr<const FramesPart> frames;  // null: there is a decoder
   // How sound becomes features for the encoder; null: requests bring features.
-  std::shared_ptr<const sound::Fbank> sound;
+  std::shared_ptr<const sound::FrontEnd> sound;
 
   // By number: the model's own, then the members of its ensemble, then recurrent language models,
   // which have no encoder. They are stepped side by side.

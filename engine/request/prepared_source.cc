@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "engine/model/model_inputs.h"
+#include "engine/request/sound_source.h"
 #include "engine/sound/sound_stream.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -267,8 +268,8 @@ absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
 }
 
 absl::Status FromAudio(const DecodeModel& model, const v1::Audio& audio, PreparedSource& prepared) {
-  const auto& fbank = model.parts().sound;
-  if (fbank == nullptr) {
+  const auto& front_end = model.parts().sound;
+  if (front_end == nullptr) {
     return status::InvalidField(
         "source.audio", "the model's bundle does not say how sound becomes features (sound)");
   }
@@ -278,21 +279,27 @@ absl::Status FromAudio(const DecodeModel& model, const v1::Audio& audio, Prepare
       return absl::StrCat("source.audio.", field);
     });
   }
-  sound::SoundStream stream(fbank, *format);
+  sound::SoundStream stream(front_end, *format);
   // Before all of it is computed.
   const int64_t samples = static_cast<int64_t>(audio.data().size()) / format->sample_bytes();
-  const int64_t at_own_rate = samples * fbank->options().sample_rate / format->sample_rate;
+  const int64_t at_own_rate = samples * front_end->sample_rate() / format->sample_rate;
   BW_RETURN_IF_ERROR(
-      status::AtField(CheckLength(model, fbank->NumFrames(at_own_rate)), "source.audio.data"));
+      status::AtField(CheckLength(model, front_end->NumFrames(at_own_rate)), "source.audio.data"));
   std::vector<float> features;
   if (const absl::Status added = stream.Add(audio.data(), features); !added.ok()) {
     return status::AtField(added, "source.audio.data");
   }
   stream.Finish(features);
-  const int64_t bins = fbank->options().num_bins;
-  const auto frames = static_cast<int64_t>(features.size()) / bins;
-  prepared.source_length = static_cast<int>(frames);
-  prepared.encoder_input = ops::Tensor::Of<float>({1, frames, bins}, features);
+  prepared.encoder_input = SoundSource(model, std::move(features));
+  const EncoderPart& encoder = *model.parts().encoder();
+  const int axis = encoder.streaming.has_value() ? 1 : encoder.length_axis;
+  prepared.source_length = static_cast<int>(prepared.encoder_input->dim(axis));
+  const ops::ValueInfo& info = encoder.source_info();
+  if (!encoder.streaming.has_value() && !info.shape.Accepts(prepared.encoder_input->shape())) {
+    return status::InvalidField("source.audio.data", "becomes ",
+                                ops::ToString(prepared.encoder_input->shape()),
+                                "; the encoder takes ", Takes(encoder));
+  }
   return absl::OkStatus();
 }
 
@@ -473,8 +480,10 @@ absl::Status AddFurtherInputs(const DecodeModel& model, const v1::Source& source
 
 int MaxSourceLength(const DecodeModel& model) {
   constexpr int kMost = 100000;
+  constexpr int kMostSamples = 160 * kMost;  // as long as so many frames of 10 ms
+  const bool is_samples = model.parts().sound != nullptr && model.parts().sound->is_samples();
   const int configured = model.config().limits().max_source_length();
-  const int most = configured > 0 ? configured : kMost;
+  const int most = configured > 0 ? configured : is_samples ? kMostSamples : kMost;
   const int padded = model.config().source().pad_to_length();
   return padded > 0 ? std::min(most, padded) : most;
 }

@@ -1,5 +1,6 @@
 // SoundStream: from the bytes of a sound, as they arrive, to the features that a model reads:
-// samples as floats, resampled to the model's rate, log-mel features of them.
+// samples as floats, resampled to the model's rate, features of them, which FrontEnd::Complete
+// finishes when the source is complete.
 #ifndef BEAMWRIGHT_ENGINE_SOUND_SOUND_STREAM_H_
 #define BEAMWRIGHT_ENGINE_SOUND_SOUND_STREAM_H_
 
@@ -10,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/decode.pb.h"
-#include "engine/sound/fbank.h"
+#include "engine/sound/front_end.h"
 #include "engine/sound/resampler.h"
 
 namespace beamwright::sound {
@@ -33,13 +34,13 @@ absl::Status ReadSamples(const Format& format, absl::string_view bytes,
 // One source. One thread at a time.
 class SoundStream {
  public:
-  SoundStream(std::shared_ptr<const Fbank> fbank, const Format& format)
+  SoundStream(std::shared_ptr<const FrontEnd> front_end, const Format& format)
       : format_(format),
-        resampler_(format.sample_rate, fbank->options().sample_rate),
-        features_(std::move(fbank)) {}
+        resampler_(format.sample_rate, front_end->sample_rate()),
+        features_(std::move(front_end)) {}
 
-  // Appends the frames of features, [frames, num_bins], that are complete with these bytes. As
-  // ReadSamples; an error leaves the stream as it was.
+  // Appends the frames of features, [frames, stream_width()], that are complete with these bytes.
+  // As ReadSamples; an error leaves the stream as it was.
   absl::Status Add(absl::string_view bytes, std::vector<float>& features);
   // The source is complete: appends the last frames.
   void Finish(std::vector<float>& features);
@@ -47,7 +48,7 @@ class SoundStream {
  private:
   const Format format_;
   Resampler resampler_;
-  FbankStream features_;
+  FrontEndStream features_;
 };
 
 }  // namespace beamwright::sound

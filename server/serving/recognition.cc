@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "engine/model/parts.h"
 #include "engine/request/prepared_source.h"
+#include "engine/request/sound_source.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
@@ -16,6 +17,7 @@
 #include "ops/base/steady_time.h"
 #include "server/serving/endpoint_rules.h"
 #include "server/serving/sources_call.h"
+#include "server/serving/words.h"
 
 namespace beamwright::serving {
 namespace {
@@ -27,6 +29,15 @@ v1::Tensor AsTensor(const std::vector<float>& values, int64_t columns) {
   tensor.add_shape(columns);
   tensor.set_data(values.data(), values.size() * sizeof(float));
   return tensor;
+}
+
+// tensor: [1, ...] f32; without that axis.
+v1::Tensor AsTensor(const ops::Tensor& tensor) {
+  v1::Tensor message;
+  message.set_dtype("f32");
+  message.mutable_shape()->Add(tensor.shape().begin() + 1, tensor.shape().end());
+  message.set_data(tensor.data<float>(), static_cast<size_t>(tensor.num_bytes()));
+  return message;
 }
 
 // An error about source.features as one about what the client sent.
@@ -239,12 +250,7 @@ absl::Status Recognition::AddFeatures(const v1::Tensor& features, const char* fi
   num_columns_ = piece.dim(2);
   const float* const data = piece.data<float>();
   collected_.insert(collected_.end(), data, data + piece.num_elements());
-  const int most = engine::MaxSourceLength(*model_);
-  if (static_cast<int64_t>(collected_.size()) > most * num_columns_) {
-    return status::InvalidField(field, "the source has more than ", most,
-                                " frames, the most that the model takes");
-  }
-  return absl::OkStatus();
+  return CheckCollected(engine::MaxSourceLength(*model_), field);
 }
 
 absl::Status Recognition::AddSound(const std::string& bytes) {
@@ -260,9 +266,23 @@ absl::Status Recognition::AddSound(const std::string& bytes) {
 }
 
 absl::Status Recognition::AddFeaturesOfSound(const std::vector<float>& features) {
-  return features.empty()
+  const sound::FrontEnd& sound = *model_->parts().sound;
+  if (features.empty()) {
+    return absl::OkStatus();
+  }
+  if (feed_ != nullptr) {
+    return AddFeatures(AsTensor(features, sound.stream_width()), "audio");
+  }
+  num_columns_ = sound.stream_width();
+  collected_.insert(collected_.end(), features.begin(), features.end());
+  return CheckCollected(sound.StreamFramesOf(engine::MaxSourceLength(*model_)), "audio");
+}
+
+absl::Status Recognition::CheckCollected(int64_t most, const char* field) const {
+  return static_cast<int64_t>(collected_.size()) <= most * num_columns_
              ? absl::OkStatus()
-             : AddFeatures(AsTensor(features, model_->parts().sound->options().num_bins), "audio");
+             : status::InvalidField(field, "the source has more than ", most,
+                                    " frames, the most that the model takes");
 }
 
 void Recognition::Finish() {
@@ -302,7 +322,9 @@ absl::Status Recognition::Complete() {
     return status::InvalidField("source", "has no frames");
   }
   v1::Source source;
-  *source.mutable_features() = AsTensor(collected_, num_columns_);
+  *source.mutable_features() = sound_.has_value()
+                                   ? AsTensor(engine::SoundSource(*model_, std::move(collected_)))
+                                   : AsTensor(collected_, num_columns_);
   collected_ = {};
   if (!MayBegin()) {
     return absl::OkStatus();
@@ -354,6 +376,15 @@ v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment) {
                   static_cast<double>(segment.first_frame + segment.num_frames));
   for (v1::Hypothesis& hypothesis : segment.hypotheses) {
     *made.add_hypotheses() = std::move(hypothesis);
+  }
+  if (made.hypotheses_size() > 0) {
+    for (const Word& word : WordsOf(*model_, made.hypotheses(0))) {
+      v1::RecognizedWord& added = *made.add_words();
+      added.set_text(word.text);
+      added.set_begin_ms(made.begin_ms() + word.begin_ms);
+      added.set_end_ms(made.begin_ms() + word.end_ms);
+      added.set_confidence(word.confidence);
+    }
   }
   summary_.set_num_segments(summary_.num_segments() + 1);
   summary_.set_num_frames(segment.first_frame + segment.num_frames);

@@ -71,6 +71,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   absl::Status AddSound(const std::string& bytes);
   // What sound became, if it was enough for a frame.
   absl::Status AddFeaturesOfSound(const std::vector<float>& features);
+  absl::Status CheckCollected(int64_t most, const char* field) const;
   absl::Status Complete();
 
   void Begin();

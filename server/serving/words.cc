@@ -1,6 +1,7 @@
 #include "server/serving/words.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -32,6 +33,8 @@ std::vector<Word> WordsOf(const engine::DecodeModel& model, const v1::Hypothesis
     return words;
   }
   bool goes_on = false;
+  double log_prob = 0;  // of the last word
+  int num_tokens = 0;
   for (int i = 0; i < hypothesis.tokens_size(); ++i) {
     const std::string token = Spaced(model, hypothesis.tokens(i));
     const int duration = i < hypothesis.token_durations_size() ? hypothesis.token_durations(i) : 1;
@@ -45,8 +48,12 @@ std::vector<Word> WordsOf(const engine::DecodeModel& model, const v1::Hypothesis
       }
       if (!goes_on) {
         words.push_back({"", begin_ms, begin_ms});
+        log_prob = 0;
+        num_tokens = 0;
       }
       goes_on = true;
+      log_prob += i < hypothesis.token_log_probs_size() ? hypothesis.token_log_probs(i) : 0;
+      words.back().confidence = std::exp(std::min(log_prob / ++num_tokens, 0.0));
       absl::StrAppend(&words.back().text, part);
       words.back().end_ms = begin_ms + frame_ms * std::max(duration, 1);
     }

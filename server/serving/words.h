@@ -15,6 +15,8 @@ struct Word {
   // From the beginning of the segment.
   double begin_ms = 0;
   double end_ms = 0;
+  // The geometric mean of its tokens' probabilities; 1 where the hypothesis does not have them.
+  double confidence = 1;
 };
 
 // In their order: tokens are joined up to the next one that begins with a space, or with the mark

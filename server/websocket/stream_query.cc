@@ -146,7 +146,7 @@ absl::StatusOr<StreamQuery> ReadStreamQuery(absl::string_view target,
   }
   // Clients of sherpa-onnx send sound as the model was trained on, and expect segments.
   if (!query.config.audio().has_sample_rate()) {
-    query.config.mutable_audio()->set_sample_rate(model->parts().sound->options().sample_rate);
+    query.config.mutable_audio()->set_sample_rate(model->parts().sound->sample_rate());
   }
   if (!has_endpoint && serving::TakesEndpoint(*model)) {
     query.config.mutable_endpoint();

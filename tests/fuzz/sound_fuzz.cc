@@ -23,7 +23,9 @@ constexpr int kModelRates[] = {8000, 16000, 22050, 44100, 48000, 1000};
 constexpr size_t kMostSamplesOfAPiece = 700;
 
 struct Head {
-  uint8_t flags;     // of the features: 1 snip_edges, 2 integer_scale; 4: the format says no rate
+  // Of the features: 1 snip_edges, 2 integer_scale, 8 to 32 the kind, 64 stacked, 128 MFCC; 4: the
+  // format says no rate.
+  uint8_t flags;
   uint8_t samples;   // v1::SampleFormat
   uint16_t rate;     // of the sound, in units of 25 Hz
   uint8_t odd;       // 255: the rate is 7 Hz more
@@ -42,13 +44,23 @@ absl::StatusOr<Format> FormatOf(const Head& head) {
   return ReadFormat(format);
 }
 
-absl::StatusOr<std::shared_ptr<const Fbank>> FbankOf(const Head& head) {
-  FbankOptions options;
-  options.sample_rate = kModelRates[head.model % std::size(kModelRates)];
-  options.num_bins = 3 + head.num_bins;
-  options.snip_edges = (head.flags & 1) != 0;
-  options.integer_scale = (head.flags & 2) != 0;
-  return Fbank::Create(options);
+absl::StatusOr<std::shared_ptr<const FrontEnd>> FrontEndOf(const Head& head) {
+  v1::SoundConfig config;
+  const int kind = (head.flags >> 3) % v1::SoundKind_ARRAYSIZE;
+  config.set_kind(static_cast<v1::SoundKind>(kind));
+  config.set_sample_rate(kModelRates[head.model % std::size(kModelRates)]);
+  config.set_integer_scale((head.flags & 2) != 0);
+  if (kind != v1::SOUND_KIND_SAMPLES) {
+    config.set_num_bins(3 + head.num_bins);
+    config.set_stack((head.flags & 64) != 0 ? 7 : 0);
+    config.set_stack_shift((head.flags & 64) != 0 ? 6 : 0);
+    config.set_num_coefficients((head.flags & 128) != 0 ? 3 : 0);
+  }
+  config.set_snip_edges(kind == v1::SOUND_KIND_KALDI && (head.flags & 1) != 0);
+  if (kind == v1::SOUND_KIND_WHISPER) {
+    config.set_pad_ms(50);
+  }
+  return FrontEnd::Create(config);
 }
 
 bool AreSame(const std::vector<float>& a, const std::vector<float>& b) {
@@ -80,11 +92,11 @@ std::string Mend(const Format& format, absl::string_view bytes) {
 }
 
 // The same in pieces, with others between them that are half a sample too long.
-std::vector<float> InPieces(const std::shared_ptr<const Fbank>& fbank, const Format& format,
+std::vector<float> InPieces(const std::shared_ptr<const FrontEnd>& front_end, const Format& format,
                             absl::string_view sound, uint32_t seed) {
   const auto width = static_cast<size_t>(format.sample_bytes());
   std::mt19937 random(seed);
-  SoundStream stream(fbank, format);
+  SoundStream stream(front_end, format);
   std::vector<float> features;
   while (!sound.empty()) {
     const size_t size = std::min(sound.size(), width * (random() % kMostSamplesOfAPiece));
@@ -102,30 +114,32 @@ std::vector<float> InPieces(const std::shared_ptr<const Fbank>& fbank, const For
 
 void Hear(const Head& head, absl::string_view bytes) {
   const absl::StatusOr<Format> format = FormatOf(head);
-  const auto fbank = FbankOf(head);
-  if (!format.ok() || !fbank.ok()) {
+  const auto front_end = FrontEndOf(head);
+  if (!format.ok() || !front_end.ok()) {
     return;
   }
   const std::string sound = Mend(*format, bytes);
-  SoundStream stream(*fbank, *format);
+  SoundStream stream(*front_end, *format);
   std::vector<float> features;
   BW_CHECK(stream.Add(sound, features).ok());
   stream.Finish(features);
 
   const auto num_samples =
       static_cast<int64_t>(sound.size() / static_cast<size_t>(format->sample_bytes()));
-  const int64_t own_rate = (*fbank)->options().sample_rate;
+  const int64_t own_rate = (*front_end)->sample_rate();
   const int64_t resampled =
       (num_samples * own_rate + format->sample_rate - 1) / format->sample_rate;
-  const auto num_bins = static_cast<size_t>((*fbank)->options().num_bins);
-  BW_CHECK(features.size() == static_cast<size_t>((*fbank)->NumFrames(resampled)) * num_bins);
+  std::vector<float> completed = features;
+  (*front_end)->Complete(completed);
+  BW_CHECK(completed.size() == static_cast<size_t>((*front_end)->NumFrames(resampled)) *
+                                   static_cast<size_t>((*front_end)->width()));
   std::vector<float> samples;
   BW_CHECK(ReadSamples(*format, sound, samples).ok());
   if (std::all_of(samples.begin(), samples.end(), [](float s) { return std::abs(s) <= 1; })) {
     BW_CHECK(
         std::all_of(features.begin(), features.end(), [](float f) { return std::isfinite(f); }));
   }
-  BW_CHECK(AreSame(features, InPieces(*fbank, *format, sound, head.seed)));
+  BW_CHECK(AreSame(features, InPieces(*front_end, *format, sound, head.seed)));
 }
 
 }  // namespace

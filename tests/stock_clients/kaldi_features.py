@@ -43,9 +43,10 @@ def sounds(rate):
 
 
 def ours(samples, rate, bins, high, scaled, snip_edges, piece=0):
-    done = subprocess.run([pathlib.Path(sys.argv[1]).parent / "tests" / "sound_features", str(rate), str(bins), str(high),
-                           str(int(scaled)), str(int(snip_edges)), str(piece)], input=samples.tobytes(), capture_output=True,
-                          check=True)
+    config = (f"sample_rate: {rate} num_bins: {bins} high_frequency: {high} integer_scale: {str(scaled).lower()} "
+              f"snip_edges: {str(snip_edges).lower()}")
+    done = subprocess.run([pathlib.Path(sys.argv[1]).parent / "tests" / "sound_features", config, str(piece)],
+                          input=samples.tobytes(), capture_output=True, check=True)
     return np.frombuffer(done.stdout, np.float32).reshape(-1, bins)
 
 

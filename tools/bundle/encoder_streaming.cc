@@ -12,7 +12,6 @@ namespace {
 constexpr int kTail = 66;
 // The logarithm of what NeMo adds to energies, 2^-24.
 constexpr float kNemoSilence = -16.635532F;
-constexpr int kKaldiBins = 80;
 
 // 0: it does not say.
 int NumberOf(const ops::Metadata& metadata, const char* key) {
@@ -78,25 +77,6 @@ int ChunkAxis(const ops::Graph& encoder, const std::string& input, int chunk) {
   const int64_t second = source->info.shape.dim(2);
   const bool is_second = second == ops::PartialShape::kDynamic || second == chunk;
   return is_second && first != ops::PartialShape::kDynamic && first != chunk ? 2 : 1;
-}
-
-bool ReadsKaldiFeatures(const ops::Graph& encoder, const std::string& input,
-                        const ops::Metadata& metadata, std::vector<std::string>& reasons) {
-  const auto has = [&metadata](const char* key, absl::string_view value) {
-    const auto found = metadata.find(key);
-    return found != metadata.end() && found->second == value;
-  };
-  const ops::Ports inputs = ops::InputPorts(encoder);
-  const ops::Port* const source = ops::FindPort(inputs, input);
-  const bool fits = source != nullptr && source->info.shape.has_rank() &&
-                    source->info.shape.rank() == 3 && source->info.shape.dim(2) == kKaldiBins;
-  if (!fits || !has("model_author", "k2-fsa") || has("feature", "whisper")) {
-    return false;
-  }
-  reasons.push_back(absl::StrCat("sound becomes ", kKaldiBins,
-                                 " log-mel features as Kaldi has them: metadata says the model is "
-                                 "icefall's, and it reads this number"));
-  return true;
 }
 
 }  // namespace beamwright::tools

@@ -32,11 +32,6 @@ v1::StreamingConfig StreamingConfigOf(const ChunkFacts& facts,
 // The axis of the source `input` on which its frames are: 2 of [rows, width, chunk], else 1.
 int ChunkAxis(const ops::Graph& encoder, const std::string& input, int chunk);
 
-// Whether sound becomes the features that it reads, as icefall's recipes have them; says so in
-// `reasons`.
-bool ReadsKaldiFeatures(const ops::Graph& encoder, const std::string& input,
-                        const ops::Metadata& metadata, std::vector<std::string>& reasons);
-
 }  // namespace beamwright::tools
 
 #endif  // BEAMWRIGHT_TOOLS_BUNDLE_ENCODER_STREAMING_H_

@@ -11,6 +11,7 @@
 #include "ops/base/status.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/bundle_text.h"
+#include "tools/bundle/encoder_sound.h"
 #include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/framing.h"
 #include "tools/bundle/init_frames.h"
@@ -166,6 +167,8 @@ class Initialiser {
     encoder_ = std::move(side.graph);
     *config_.mutable_encoder() = std::move(side.config);
     source_ = std::move(side.source);
+    AddSound(FindSound(*encoder_, config_.encoder(), MetadataOf(options_.encoder), true, reasons_),
+             files_, config_);
     PadSources();
     return absl::OkStatus();
   }

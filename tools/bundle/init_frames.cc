@@ -16,6 +16,7 @@
 #include "ops/import/graph_file.h"
 #include "ops/numpy/npz.h"
 #include "tools/bundle/bundle_text.h"
+#include "tools/bundle/encoder_sound.h"
 #include "tools/bundle/encoder_streaming.h"
 #include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/frame_text.h"
@@ -201,10 +202,7 @@ class FrameInitialiser {
     *config_.mutable_encoder() = std::move(side.config);
     *config_.mutable_source() = SizedConfig(side.source);
     KeepMetadata(paths_.encoder);
-    if (config_.encoder().has_streaming() &&
-        ReadsKaldiFeatures(*encoder_, config_.encoder().input(), metadata_, reasons_)) {
-      config_.mutable_sound();
-    }
+    AddSound(FindSound(*encoder_, config_.encoder(), metadata_, false, reasons_), files_, config_);
     return absl::OkStatus();
   }
 
@@ -368,7 +366,8 @@ class FrameInitialiser {
       notes = FixedSource(*encoder_, config_.encoder());
     }
     const auto normalize = metadata_.find("normalize_type");
-    if (normalize != metadata_.end() && normalize->second == "per_feature") {
+    if (normalize != metadata_.end() && normalize->second == "per_feature" &&
+        !config_.has_sound()) {
       notes.push_back(
           "metadata says normalize_type per_feature: each column of an utterance's frames must "
           "have "

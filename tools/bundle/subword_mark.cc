@@ -13,11 +13,6 @@ namespace {
 constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // U+2581
 constexpr absl::string_view kGptSpace = "\xC4\xA0";       // U+0120
 
-bool LooksSpecial(absl::string_view token) {
-  return token.size() > 2 && ((token.front() == '<' && token.back() == '>') ||
-                              (token.front() == '[' && token.back() == ']'));
-}
-
 // Whether every character is ASCII or a letter with which icefall writes a byte.
 bool MayBeIcefallBytes(absl::string_view token) {
   while (!token.empty()) {
@@ -50,6 +45,11 @@ bool AreIcefallBytes(const std::vector<std::string>& tokens) {
 }
 
 }  // namespace
+
+bool LooksSpecial(absl::string_view token) {
+  return token.size() > 2 && ((token.front() == '<' && token.back() == '>') ||
+                              (token.front() == '[' && token.back() == ']'));
+}
 
 std::optional<v1::SubwordMark> FindSubwordMark(const std::string& side,
                                                const std::vector<std::string>& tokens,

@@ -6,9 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "beamwright/v1/model.pb.h"
 
 namespace beamwright::tools {
+
+// Whether a token has the form of a special one: "<pad>", "[PAD]".
+bool LooksSpecial(absl::string_view token);
 
 // Nothing if the tokens bear no mark that is known. `reasons` gets a line that says which, by which
 // tokens.

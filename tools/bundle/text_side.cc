@@ -17,11 +17,6 @@
 namespace beamwright::tools {
 namespace {
 
-bool LooksSpecial(absl::string_view token) {
-  return token.size() > 2 && ((token.front() == '<' && token.back() == '>') ||
-                              (token.front() == '[' && token.back() == ']'));
-}
-
 bool IsOneCharacter(absl::string_view token) {
   const auto starts_character = [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;

@@ -36,7 +36,7 @@ std::string Bytes(const std::vector<float>& samples, bool is_f32) {
 }
 
 std::vector<float> Features(const Format& format, const std::string& bytes) {
-  SoundStream stream(*Fbank::Create({}), format);
+  SoundStream stream(*FrontEnd::Create({}), format);
   std::vector<float> features;
   EXPECT_TRUE(stream.Add(bytes, features).ok());
   stream.Finish(features);
@@ -65,11 +65,11 @@ TEST(SoundStreamTest, OfAnotherRateSaysNearlyTheSame) {
 }
 
 TEST(SoundStreamTest, RefusesHalfASampleAndWhatIsNotFinite) {
-  SoundStream stream(*Fbank::Create({}), {false, 16000});
+  SoundStream stream(*FrontEnd::Create({}), {false, 16000});
   std::vector<float> features;
   EXPECT_THAT(std::string(stream.Add("abc", features).message()),
               HasSubstr("3 bytes are not whole samples of 2 bytes"));
-  SoundStream floats(*Fbank::Create({}), {true, 16000});
+  SoundStream floats(*FrontEnd::Create({}), {true, 16000});
   const std::string bytes = Bytes(
       {0, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}, true);
   EXPECT_THAT(std::string(floats.Add(bytes, features).message()), HasSubstr("sample 1 is nan"));

@@ -18,6 +18,7 @@
 #include "beamwright/v1/model.pb.h"
 #include "ops/numpy/npz.h"
 #include "tests/tools/graph/shell.h"
+#include "tools/bundle/encoder_sound.h"
 
 namespace beamwright::tools {
 namespace {
@@ -166,7 +167,77 @@ TEST(InitFrames, EncodersThatOnlyStreamAreReadInChunks) {
   EXPECT_EQ(caches.config.encoder().streaming().shift(), 32);
   EXPECT_EQ(caches.config.encoder().streaming().states_size(), 3);
   EXPECT_NEAR(caches.config.encoder().streaming().silence(), -16.6355, 1e-4);
-  EXPECT_FALSE(caches.config.has_sound());
+  EXPECT_EQ(caches.config.sound().kind(), v1::SOUND_KIND_NEMO);
+  EXPECT_TRUE(caches.config.sound().has_normalize() && !caches.config.sound().normalize());
+}
+
+// A graph with one input f32 [rows, frames, width], or [rows, samples] where width is 0, and such
+// metadata.
+v1::ModelConfig SoundOf(const std::string& input, int64_t width, const ops::Metadata& metadata,
+                        bool has_decoder, std::string* cmvn = nullptr) {
+  ops::Graph graph;
+  ops::Node parameter;
+  parameter.name = input;
+  parameter.op = "Parameter";
+  ops::Shape dims = {-1, -1};
+  if (width > 0) {
+    dims.push_back(width);
+  }
+  parameter.outputs.push_back({ops::DType::kF32, ops::PartialShape(dims)});
+  graph.nodes.push_back(parameter);
+  graph.parameters.push_back(0);
+  std::vector<std::string> reasons;
+  const auto facts = FindSound(graph, v1::EncoderConfig(), metadata, has_decoder, reasons);
+  EXPECT_EQ(facts.has_value(), reasons.size() == 1);
+  v1::ModelConfig config;
+  Files files;
+  AddSound(facts, files, config);
+  if (cmvn != nullptr) {
+    *cmvn = files["am.mvn"];
+  }
+  return config;
+}
+
+TEST(InitFrames, MetadataSaysHowSoundBecomesFeatures) {
+  const v1::ModelConfig icefall = SoundOf("x", 80, {{"model_author", "k2-fsa"}}, false);
+  EXPECT_TRUE(icefall.has_sound());
+  EXPECT_EQ(icefall.sound().ShortDebugString(), "");
+  EXPECT_FALSE(
+      SoundOf("x", 80, {{"model_author", "k2-fsa"}, {"feature", "whisper"}}, false).has_sound());
+  EXPECT_FALSE(SoundOf("x", 40, {{"model_author", "k2-fsa"}}, false).has_sound());
+  EXPECT_FALSE(SoundOf("x", 80, {}, false).has_sound());
+
+  const v1::ModelConfig wenet = SoundOf("x", 80, {{"model_author", "wenet"}}, false);
+  EXPECT_TRUE(wenet.sound().integer_scale() && wenet.sound().snip_edges());
+  EXPECT_TRUE(wenet.sound().has_high_frequency());
+
+  const v1::ModelConfig nemo = SoundOf(
+      "audio_signal", 128, {{"normalize_type", "per_feature"}, {"subsampling_factor", "8"}}, false);
+  EXPECT_EQ(nemo.sound().kind(), v1::SOUND_KIND_NEMO);
+  EXPECT_EQ(nemo.sound().num_bins(), 128);
+  EXPECT_FALSE(nemo.sound().has_normalize());
+  EXPECT_EQ(nemo.frame_ms(), 80);
+  EXPECT_FALSE(SoundOf("a", 80, {{"normalize_type", "all_features"}}, false).has_sound());
+
+  std::string cmvn;
+  const v1::ModelConfig sense = SoundOf("x", 14,
+                                        {{"lfr_window_size", "7"},
+                                         {"lfr_window_shift", "6"},
+                                         {"normalize_samples", "0"},
+                                         {"neg_mean", "-1,2"},
+                                         {"inv_stddev", "0.5,3"}},
+                                        false, &cmvn);
+  EXPECT_EQ(sense.sound().num_bins(), 2);
+  EXPECT_EQ(sense.sound().stack(), 7);
+  EXPECT_EQ(sense.sound().stack_shift(), 6);
+  EXPECT_TRUE(sense.sound().integer_scale());
+  EXPECT_EQ(cmvn, "<AddShift> [ -1 2 ]\n<Rescale> [ 0.5 3 ]\n");
+
+  EXPECT_EQ(SoundOf("input_features", 128, {}, true).sound().kind(), v1::SOUND_KIND_WHISPER);
+  EXPECT_FALSE(SoundOf("input_features", 80, {}, false).has_sound());
+  EXPECT_TRUE(SoundOf("input_values", 0, {}, false).sound().normalize());
+  EXPECT_EQ(SoundOf("input_values", 0, {}, true).sound().kind(), v1::SOUND_KIND_SAMPLES);
+  EXPECT_FALSE(SoundOf("input_values", 0, {}, true).sound().normalize());
 }
 
 // The same file without a part of its metadata.
@@ -216,7 +287,10 @@ TEST(InitFrames, NemosPredictorAndJoinerAreOneGraph) {
   ASSERT_EQ(transducer.predictor().states_size(), 2);
   EXPECT_EQ(transducer.predictor().states(1).input(), "input_states_2");
   EXPECT_EQ(transducer.predictor().states(1).output(), "output_states_2");
-  EXPECT_THAT(made.output, HasSubstr("note    metadata says normalize_type per_feature"));
+  EXPECT_EQ(made.config.sound().kind(), v1::SOUND_KIND_NEMO);
+  EXPECT_EQ(made.config.frame_ms(), 20);
+  EXPECT_THAT(made.output, HasSubstr("each normalised over the source: metadata has"));
+  EXPECT_THAT(made.output, Not(HasSubstr("deviation 1 before it is sent")));
 }
 
 TEST(InitFrames, DurationsAreColumnsBehindTheBlank) {

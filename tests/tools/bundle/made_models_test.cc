@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "engine/sound/front_end.h"
 #include "include/beamwright/engine.h"
 #include "ops/import/graph_file.h"
 #include "tests/tools/graph/shell.h"
@@ -149,6 +150,63 @@ TEST(MadeModelsTest, SoundThatIsShorterThanAWindowIsRefusedByTheLeastLength) {
               HasSubstr("source has 399 positions; the model reads sources of 400 at least"));
   EXPECT_TRUE(Decode(made, Zeros({400})).ok());
   EXPECT_TRUE(Decode(made, Zeros({16000})).ok());
+}
+
+// Sound is what the front end makes of it, in the encoder's layout: NeMo reads [rows, features,
+// frames], each feature normalised over the source, and wav2vec2 [rows, samples].
+TEST(MadeModelsTest, SoundIsReadAsTheExportedEncoderReadsIt) {
+  const struct {
+    const char* folder;
+    const char* tokens;
+    bool is_turned;
+    float frame_ms;  // written by init, or measured at load
+  } exports[] = {{"ctc_nemo", "tokens.txt", true, 20},
+                 {"ctc_icefall", "tokens.txt", false, 20},
+                 {"ctc_wav2vec", "vocab.json", false, 1.25}};
+  std::vector<float> samples;
+  for (int i = 0; i < 16000; ++i) {
+    samples.push_back(static_cast<float>((i * 7919 % 1000) - 500) / 2000.0F);
+  }
+  for (const auto& [folder, tokens, is_turned, frame_ms] : exports) {
+    SCOPED_TRACE(folder);
+    const std::string path =
+        absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/frames/exports/", folder, "/");
+    InitOptions options;
+    options.decoder = path + "model.onnx";
+    options.target_vocab = path + tokens;
+    const Made made = Make(folder, options);
+    ASSERT_NE(made.model, nullptr);
+    EXPECT_EQ(made.model->config().frame_ms(), frame_ms);
+    v1::Source sound;
+    sound.mutable_audio()->mutable_format()->set_samples(v1::SAMPLE_FORMAT_F32);
+    sound.mutable_audio()->set_data(samples.data(), samples.size() * sizeof(float));
+    const auto heard = Decode(made, sound);
+    ASSERT_TRUE(heard.ok()) << heard.status();
+
+    const auto front_end = sound::FrontEnd::Create(made.model->config().sound());
+    ASSERT_TRUE(front_end.ok()) << front_end.status();
+    sound::FrontEndStream stream(*front_end);
+    std::vector<float> features;
+    stream.Add(samples, features);
+    stream.Finish(features);
+    (*front_end)->Complete(features);
+    const int width = (*front_end)->width();
+    const int frames = static_cast<int>(features.size()) / width;
+    std::vector<float> laid_out = features;
+    for (int i = 0; is_turned && i < frames * width; ++i) {
+      laid_out[static_cast<size_t>(i % width * frames + i / width)] =
+          features[static_cast<size_t>(i)];
+    }
+    v1::Source read = is_turned   ? Zeros({width, frames})
+                      : width > 1 ? Zeros({frames, width})
+                                  : Zeros({frames});
+    read.mutable_features()->set_data(laid_out.data(), laid_out.size() * sizeof(float));
+    const auto expected = Decode(made, read);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    ASSERT_GT(heard->hypotheses_size(), 0);
+    EXPECT_EQ(heard->hypotheses(0).log_prob(), expected->hypotheses(0).log_prob());
+    EXPECT_EQ(heard->hypotheses(0).text(), expected->hypotheses(0).text());
+  }
 }
 
 TEST(MadeModelsTest, WindowsOfAFewFramesHaveALeastLength) {

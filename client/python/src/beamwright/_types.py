@@ -277,6 +277,18 @@ class StreamUpdate:
 
 
 @dataclass(frozen=True)
+class RecognizedWord:
+    """A word of a segment's best hypothesis."""
+
+    text: str
+    begin_ms: float
+    """Of the source, as is end_ms."""
+    end_ms: float
+    confidence: float
+    """The geometric mean of its tokens' probabilities."""
+
+
+@dataclass(frozen=True)
 class RecognizedSegment:
     """A part of a source that was recognised while it was sent."""
 
@@ -290,6 +302,8 @@ class RecognizedSegment:
     begin_ms: float
     """0 where the model does not say how long a frame is, as is end_ms."""
     end_ms: float
+    words: tuple[RecognizedWord, ...] = ()
+    """Of the best hypothesis; none where the model does not say how long a frame is."""
 
     @property
     def text(self) -> str:
