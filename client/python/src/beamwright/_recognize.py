@@ -170,9 +170,7 @@ def segment(message: Any) -> RecognizedSegment:
         message.num_frames,
         message.begin_ms,
         message.end_ms,
-        tuple(
-            RecognizedWord(word.text, word.begin_ms, word.end_ms, word.confidence) for word in message.words
-        ),
+        tuple(RecognizedWord(word.text, word.begin_ms, word.end_ms, word.confidence) for word in message.words),
     )
 
 
