@@ -1,8 +1,12 @@
 // beamwright recognize: sound in, words out while they are spoken; as text, JSON or subtitles.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +28,8 @@
 namespace beamwright::client {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct RecognizeFlags {
   std::vector<std::string> files;
   FeatureFlags features;
@@ -33,7 +39,17 @@ struct RecognizeFlags {
   v1::Endpoint endpoint;
   bool ends_segments = false;
   bool json = false;
-  bool srt = false;
+  bool words = false;
+  std::optional<SubtitleForm> subtitles;
+  std::string output_dir;  // empty: standard output
+
+  // Of a file of answers.
+  const char* Extension() const {
+    return json                               ? ".jsonl"
+           : !subtitles.has_value()           ? ".txt"
+           : *subtitles == SubtitleForm::kSrt ? ".srt"
+                                              : ".vtt";
+  }
 };
 
 // Gives the next piece of a source; false: it has ended.
@@ -85,24 +101,35 @@ NamedSource OpenFeatures(NamedFeatures features) {
   return source;
 }
 
-// Prints the answers of a source.
+// Prints the answers of sources.
 class SegmentPrinter {
  public:
-  SegmentPrinter(const RecognizeFlags& flags, int& num_subtitles)
-      : flags_(flags), num_subtitles_(num_subtitles) {}
+  SegmentPrinter(const RecognizeFlags& flags, std::ostream& out) : flags_(flags), out_(out) {
+    if (flags.subtitles.has_value()) {
+      out << SubtitleHeader(*flags.subtitles);
+    }
+  }
 
-  void Print(const v1::RecognizeResponse& message) {
+  void PrintName(const std::string& name) {
+    if (!flags_.json && !flags_.subtitles.has_value()) {
+      out_ << Printable(name) << ":\n";
+    }
+  }
+
+  // False: the stream failed.
+  bool Print(const v1::RecognizeResponse& message) {
     if (flags_.json) {
-      std::cout << ToJson(message, /*pretty=*/false) << std::flush;
-      return;
+      out_ << ToJson(message, /*pretty=*/false) << std::flush;
+      return static_cast<bool>(out_);
     }
     for (const v1::RecognizedSegment& segment : message.segments()) {
       PrintSegment(segment);
     }
-    if (message.has_provisional() && !flags_.srt) {
-      std::cout << "  so far: " << HypothesisText(message.provisional()) << "\n";
+    if (message.has_provisional() && !flags_.subtitles.has_value()) {
+      out_ << "  so far: " << HypothesisText(message.provisional()) << "\n";
     }
-    std::cout << std::flush;
+    out_ << std::flush;
+    return static_cast<bool>(out_);
   }
 
  private:
@@ -112,8 +139,8 @@ class SegmentPrinter {
     if (is_empty) {
       return;  // silence
     }
-    if (flags_.srt) {
-      std::cout << Subtitle(++num_subtitles_, segment);
+    if (flags_.subtitles.has_value()) {
+      out_ << Subtitle(*flags_.subtitles, ++num_subtitles_, segment);
       return;
     }
     const Heard heard = WhenHeard(segment);
@@ -124,20 +151,31 @@ class SegmentPrinter {
     const bool several = segment.hypotheses_size() > 1;
     for (int i = 0; i < segment.hypotheses_size(); ++i) {
       const v1::Hypothesis& hypothesis = segment.hypotheses(i);
-      std::cout << time;
+      out_ << time;
       if (several) {
-        std::cout << absl::StrFormat("%d  %.4f  ", i + 1, hypothesis.score());
+        out_ << absl::StrFormat("%d  %.4f  ", i + 1, hypothesis.score());
       }
-      std::cout << HypothesisText(hypothesis) << "\n";
+      out_ << HypothesisText(hypothesis) << "\n";
+    }
+    if (flags_.words) {
+      PrintWords(segment);
+    }
+  }
+
+  void PrintWords(const v1::RecognizedSegment& segment) {
+    for (const v1::RecognizedWord& word : segment.words()) {
+      out_ << absl::StrFormat("  %.2f-%.2f s  %.2f  %s\n", word.begin_ms() / 1000,
+                              word.end_ms() / 1000, word.confidence(), Printable(word.text()));
     }
   }
 
   const RecognizeFlags& flags_;
-  int& num_subtitles_;
+  std::ostream& out_;
+  int num_subtitles_ = 0;
 };
 
 absl::Status RecognizeOne(Client& client, const RecognizeFlags& flags, NamedSource& source,
-                          int& num_subtitles) {
+                          SegmentPrinter& printer) {
   v1::RecognizeConfig config = flags.config;
   if (source.is_sound) {
     *config.mutable_audio() = source.format;
@@ -145,13 +183,18 @@ absl::Status RecognizeOne(Client& client, const RecognizeFlags& flags, NamedSour
   if (flags.ends_segments || flags.endpoint.ByteSizeLong() > 0) {
     *config.mutable_endpoint() = flags.endpoint;
   }
-  SegmentPrinter printer(flags, num_subtitles);
-  const absl::Status status = client.Recognize(config, flags.connection.Deadline(), source.next,
-                                               [&](const v1::RecognizeResponse& message) {
-                                                 printer.Print(message);
-                                                 return static_cast<bool>(std::cout);
-                                               });
+  const absl::Status status = client.Recognize(
+      config, flags.connection.Deadline(), source.next,
+      [&](const v1::RecognizeResponse& message) { return printer.Print(message); });
   return source.failure != nullptr && !source.failure->ok() ? *source.failure : status;
+}
+
+absl::StatusOr<NamedSource> OpenRecording(const std::string& path, const RecognizeFlags& flags) {
+  absl::StatusOr<Sound> sound = OpenSound(path, flags.sound);
+  if (!sound.ok()) {
+    return absl::Status(sound.status().code(), absl::StrCat(path, ": ", sound.status().message()));
+  }
+  return SourceOf(path, *std::move(sound));
 }
 
 // All sources that the command line names, or what is wrong with it.
@@ -167,14 +210,101 @@ absl::StatusOr<std::vector<NamedSource>> OpenSources(Client& client, const Recog
     }
   }
   for (const std::string& path : flags.files) {
-    absl::StatusOr<Sound> sound = OpenSound(path, flags.sound);
-    if (!sound.ok()) {
-      return absl::Status(sound.status().code(),
-                          absl::StrCat(path, ": ", sound.status().message()));
-    }
-    sources.push_back(SourceOf(path, *std::move(sound)));
+    BW_ASSIGN_OR_RETURN(NamedSource source, OpenRecording(path, flags));
+    sources.push_back(std::move(source));
   }
   return sources;
+}
+
+struct Recording {
+  std::string path;
+  std::string name;  // of its answers, below --output-dir
+};
+
+// Recordings by path; in the place of a folder the files below it, which keep their subfolders.
+// Links to folders are not followed.
+absl::StatusOr<std::vector<Recording>> WithFilesOfFolders(const std::vector<std::string>& paths) {
+  std::vector<Recording> recordings;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      recordings.push_back({path, fs::path(path).filename().string()});
+      continue;
+    }
+    std::vector<Recording> inside;
+    for (auto at = fs::recursive_directory_iterator(path, error); !error && at != fs::end(at);
+         at.increment(error)) {
+      if (at->is_regular_file(error)) {
+        inside.push_back({at->path().string(), at->path().lexically_relative(path).string()});
+      }
+    }
+    if (error) {
+      return Invalid(path, ": ", error.message());
+    }
+    std::sort(inside.begin(), inside.end(),
+              [](const Recording& a, const Recording& b) { return a.path < b.path; });
+    recordings.insert(recordings.end(), inside.begin(), inside.end());
+  }
+  return recordings;
+}
+
+// Answers of one recording into `file`, which appears when it is complete.
+absl::Status RecognizeInto(Client& client, const RecognizeFlags& flags, const std::string& path,
+                           const fs::path& file) {
+  BW_ASSIGN_OR_RETURN(NamedSource source, OpenRecording(path, flags));
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  const fs::path part = file.string() + ".part";
+  std::ofstream out(part);
+  SegmentPrinter printer(flags, out);
+  absl::Status status = RecognizeOne(client, flags, source, printer);
+  out.close();
+  if (!out) {
+    status = absl::UnknownError(absl::StrCat("cannot write ", part.string()));
+  }
+  if (status.ok()) {
+    fs::rename(part, file, error);
+    return error ? absl::UnknownError(absl::StrCat(file.string(), ": ", error.message())) : status;
+  }
+  fs::remove(part, error);
+  return status;
+}
+
+// Recordings one after the other, each into a file of --output-dir; those whose file is there are
+// done.
+int RecognizeBatch(const CLI::App& command, Client& client, const RecognizeFlags& flags) {
+  const auto recordings = WithFilesOfFolders(flags.files);
+  if (!recordings.ok()) {
+    return UsageError(command, recordings.status().message());
+  }
+  std::error_code error;
+  fs::create_directories(flags.output_dir, error);
+  if (error) {
+    return UsageError(command, absl::StrCat("--output-dir: ", error.message()));
+  }
+  size_t number = 0;
+  size_t num_failed = 0;
+  size_t num_done_before = 0;
+  std::set<fs::path> written;
+  for (const auto& [path, name] : *recordings) {
+    const fs::path file = fs::path(flags.output_dir) / (name + flags.Extension());
+    const std::string label =
+        absl::StrFormat("%d/%d %s", ++number, recordings->size(), Printable(path));
+    if (!written.insert(file).second) {
+      ++num_failed;
+      std::cerr << label << ": another recording has this name\n";
+    } else if (fs::exists(file, error)) {
+      ++num_done_before;
+    } else if (const absl::Status status = RecognizeInto(client, flags, path, file); status.ok()) {
+      std::cerr << label << "\n";
+    } else {
+      ++num_failed;
+      std::cerr << label << ": " << Explain(status, flags.connection) << "\n";
+    }
+  }
+  std::cerr << absl::StrFormat("%d recognised, %d were there, %d failed\n",
+                               number - num_done_before - num_failed, num_done_before, num_failed);
+  return num_failed == 0 ? kExitOk : kExitFailed;
 }
 
 int Recognize(const CLI::App& command, const RecognizeFlags& flags) {
@@ -183,12 +313,20 @@ int Recognize(const CLI::App& command, const RecognizeFlags& flags) {
                                    ? "FILE or --features is missing; - reads standard input"
                                    : "FILE and --features exclude each other");
   }
-  if (flags.json && flags.srt) {
-    return UsageError(command, "--json and --srt exclude each other");
+  if (flags.json && flags.subtitles.has_value()) {
+    return UsageError(command, *flags.subtitles == SubtitleForm::kSrt
+                                   ? "--json and --srt exclude each other"
+                                   : "--json and --vtt exclude each other");
+  }
+  if (!flags.output_dir.empty() && flags.files.empty()) {
+    return UsageError(command, "--output-dir is for recordings");
   }
   auto client = Client::Connect(flags.connection.client);
   if (!client.ok()) {
     return UsageError(command, client.status().message());
+  }
+  if (!flags.output_dir.empty()) {
+    return RecognizeBatch(command, **client, flags);
   }
   auto sources = OpenSources(**client, flags);
   if (absl::IsInvalidArgument(sources.status())) {
@@ -198,12 +336,12 @@ int Recognize(const CLI::App& command, const RecognizeFlags& flags) {
     return Failure(command, Explain(sources.status(), flags.connection));
   }
   int exit_code = kExitOk;
-  int num_subtitles = 0;
+  SegmentPrinter printer(flags, std::cout);
   for (NamedSource& source : *sources) {
-    if (sources->size() > 1 && !flags.json && !flags.srt) {
-      std::cout << Printable(source.name) << ":\n";
+    if (sources->size() > 1) {
+      printer.PrintName(source.name);
     }
-    const absl::Status status = RecognizeOne(**client, flags, source, num_subtitles);
+    const absl::Status status = RecognizeOne(**client, flags, source, printer);
     if (!status.ok()) {
       std::cout.flush();
       exit_code = Failure(
@@ -235,15 +373,28 @@ Command AddRecognizeCommand(CLI::App& parent) {
          "--provisional", [flags] { flags->config.set_provisional(true); },
          "Also print the best hypothesis so far, which may change.")
       ->group("Output");
+  app->add_flag("--words", flags->words, "Print each word with its time and confidence.")
+      ->group("Output");
   app->add_flag("--json", flags->json, "Print each message of the server as a line of JSON.")
       ->group("Output");
-  app->add_flag("--srt", flags->srt, "Print subtitles (SubRip).")->group("Output");
+  app->add_flag_callback(
+         "--srt", [flags] { flags->subtitles = SubtitleForm::kSrt; }, "Print subtitles (SubRip).")
+      ->group("Output");
+  app->add_flag_callback(
+         "--vtt", [flags] { flags->subtitles = SubtitleForm::kVtt; }, "Print subtitles (WebVTT).")
+      ->group("Output");
+  app->add_option("--output-dir", flags->output_dir,
+                  "Write DIR/NAME.wav.txt (.srt, .vtt, .jsonl) for each recording; FILE may be a "
+                  "folder. Recordings whose file is there are skipped.")
+      ->type_name("DIR")
+      ->group("Output");
   app->footer(
       "A segment is printed when it ends: by default with its source, with --segments at pauses.\n"
       "Examples:\n"
       "  beamwright recognize talk.wav --model speech\n"
       "  arecord -q -f S16_LE -r 16000 -t wav | beamwright recognize - --segments --provisional\n"
       "  beamwright recognize talk.wav --segments --srt > talk.srt\n"
+      "  beamwright recognize recordings --segments --vtt --output-dir subtitles\n"
       "Exit code: 0 all recognised, 1 a source or the server failed, 2 wrong command line.");
   return {app, [app, flags] { return Recognize(*app, *flags); }};
 }

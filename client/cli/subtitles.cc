@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/answers.h"
@@ -10,10 +11,10 @@
 namespace beamwright::client {
 namespace {
 
-std::string Time(double ms) {
+std::string Time(double ms, char mark) {
   const auto all = static_cast<int64_t>(std::llround(ms));
-  return absl::StrFormat("%02d:%02d:%02d,%03d", all / 3'600'000, all / 60'000 % 60, all / 1000 % 60,
-                         all % 1000);
+  return absl::StrFormat("%02d:%02d:%02d%c%03d", all / 3'600'000, all / 60'000 % 60,
+                         all / 1000 % 60, mark, all % 1000);
 }
 
 }  // namespace
@@ -34,12 +35,18 @@ Heard WhenHeard(const v1::RecognizedSegment& segment) {
   return heard;
 }
 
-std::string Subtitle(int number, const v1::RecognizedSegment& segment) {
+std::string Subtitle(SubtitleForm form, int number, const v1::RecognizedSegment& segment) {
+  const bool is_vtt = form == SubtitleForm::kVtt;
+  const char mark = is_vtt ? '.' : ',';
   const Heard heard = WhenHeard(segment);
-  const std::string text =
+  std::string text =
       segment.hypotheses_size() == 0 ? "" : Printable(HypothesisText(segment.hypotheses(0)));
-  return absl::StrFormat("%d\n%s --> %s\n%s\n\n", number, Time(heard.begin_ms), Time(heard.end_ms),
-                         absl::StrReplaceAll(text, {{"-->", "->"}}));
+  absl::StrReplaceAll({{"-->", "->"}}, &text);
+  if (is_vtt) {
+    absl::StrReplaceAll({{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}}, &text);
+  }
+  return absl::StrCat(is_vtt ? "" : absl::StrCat(number, "\n"), Time(heard.begin_ms, mark), " --> ",
+                      Time(heard.end_ms, mark), "\n", text, "\n\n");
 }
 
 }  // namespace beamwright::client

@@ -1,4 +1,4 @@
-// Recognised segments as subtitles in SubRip's form (.srt).
+// Recognised segments as subtitles: SubRip (.srt) and WebVTT (.vtt).
 #ifndef BEAMWRIGHT_CLIENT_CLI_SUBTITLES_H_
 #define BEAMWRIGHT_CLIENT_CLI_SUBTITLES_H_
 
@@ -15,9 +15,16 @@ struct Heard {
 };
 Heard WhenHeard(const v1::RecognizedSegment& segment);
 
-// One subtitle, the `number`th, from 1, with the empty line behind it. Line breaks of the text
-// become spaces, and what would end a subtitle is escaped.
-std::string Subtitle(int number, const v1::RecognizedSegment& segment);
+enum class SubtitleForm { kSrt, kVtt };
+
+// What a file of subtitles begins with.
+inline const char* SubtitleHeader(SubtitleForm form) {
+  return form == SubtitleForm::kVtt ? "WEBVTT\n\n" : "";
+}
+
+// One subtitle, of SubRip the `number`th, from 1, with the empty line behind it. Line breaks of the
+// text become spaces, and what would end a subtitle is escaped.
+std::string Subtitle(SubtitleForm form, int number, const v1::RecognizedSegment& segment);
 
 }  // namespace beamwright::client
 

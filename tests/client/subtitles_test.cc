@@ -19,7 +19,13 @@ TEST(SubtitleTest, StandsWhereTheWordsAreHeard) {
   best.add_tokens(2);
   best.add_token_frames(50);
   best.add_token_durations(5);
-  EXPECT_EQ(Subtitle(3, segment), "3\n01:00:01,400 --> 01:00:03,200\ntwo -> words\n\n");
+  EXPECT_EQ(Subtitle(SubtitleForm::kSrt, 3, segment),
+            "3\n01:00:01,400 --> 01:00:03,200\ntwo -> words\n\n");
+  EXPECT_EQ(Subtitle(SubtitleForm::kVtt, 3, segment),
+            "01:00:01.400 --> 01:00:03.200\ntwo -&gt; words\n\n");
+  best.set_text("<b>R&D");
+  EXPECT_EQ(Subtitle(SubtitleForm::kVtt, 3, segment),
+            "01:00:01.400 --> 01:00:03.200\n&lt;b&gt;R&amp;D\n\n");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "beamwright/v1/recognize.grpc.pb.h"
 #include "client/cli/output.pb.h"
 #include "client/client.h"
+#include "ops/base/file.h"
 #include "tests/client/process.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/scraped_metrics.h"
@@ -447,6 +448,9 @@ TEST_F(RecognizeTest, TheCommandLineReadsFilesAndPipes) {
   EXPECT_THAT(raw.err, HasSubstr("raw samples need --samples"));
   client::ProcessResult srt = run({wav, "--srt"}, "");
   EXPECT_THAT(srt.out, testing::MatchesRegex("1\n00:00:00,[0-9]+ --> 00:00:00,[0-9]+\nt5 t9\n\n"));
+  client::ProcessResult words = run({wav, "--words"}, "");
+  EXPECT_THAT(words.out, testing::MatchesRegex("0.*s  t5 t9\n  0.* s  [01]\\.[0-9]+  t5\n"
+                                               "  0.* s  [01]\\.[0-9]+  t9\n"));
   client::ProcessResult json = run({wav, "--json"}, "");
   EXPECT_THAT(json.out, HasSubstr("\"num_segments\":1"));
   client::ProcessResult none = run({folder_ + "/none.wav"}, "");
@@ -455,6 +459,36 @@ TEST_F(RecognizeTest, TheCommandLineReadsFilesAndPipes) {
   client::ProcessResult both = run({wav, "--srt", "--json"}, "");
   EXPECT_EQ(both.exit_code, 2);
   EXPECT_THAT(both.err, HasSubstr("--json and --srt exclude each other"));
+}
+
+TEST_F(RecognizeTest, AFolderOfRecordingsIsGoneOnWith) {
+  namespace fs = std::filesystem;
+  const std::string recordings = folder_ + "/recordings";
+  const std::string answers = folder_ + "/answers";
+  fs::create_directories(recordings + "/inner");
+  WriteWav(recordings + "/a.wav", {5, 9});
+  WriteWav(recordings + "/inner/b.wav", {3});
+  std::ofstream(recordings + "/c.wav") << "no recording";
+  const auto run = [&] {
+    return client::Beamwright({"recognize", recordings, "--vtt", "--output-dir", answers,
+                               "--server", server_->address(), "--model", "tones"},
+                              "");
+  };
+  const client::ProcessResult first = run();
+  EXPECT_EQ(first.exit_code, 1) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("1/3 " + recordings + "/a.wav\n"));
+  EXPECT_THAT(first.err, HasSubstr("c.wav: "));
+  EXPECT_THAT(first.err, HasSubstr("2 recognised, 0 were there, 1 failed\n"));
+  const absl::StatusOr<std::string> vtt = ReadFile(answers + "/a.wav.vtt");
+  ASSERT_TRUE(vtt.ok()) << vtt.status();
+  EXPECT_THAT(*vtt,
+              testing::MatchesRegex("WEBVTT\n\n00:00:00.[0-9]+ --> 00:00:00.[0-9]+\nt5 t9\n\n"));
+  EXPECT_TRUE(fs::exists(answers + "/inner/b.wav.vtt"));
+  EXPECT_FALSE(fs::exists(answers + "/c.wav.vtt"));
+  WriteWav(recordings + "/c.wav", {7});
+  const client::ProcessResult second = run();
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("1 recognised, 2 were there, 0 failed\n"));
 }
 
 }  // namespace
