@@ -12,7 +12,6 @@
 #include "ops/import/marian.h"
 
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -22,161 +21,29 @@
 #include "ops/graph/node_appender.h"
 #include "ops/import/file_kind.h"
 #include "ops/import/marian_file.h"
+#include "ops/import/marian_nodes.h"
 #include "ops/import/marian_options.h"
+#include "ops/import/marian_s2s.h"
 
 namespace beamwright::ops {
 namespace {
 
 constexpr absl::string_view kEncoderSuffix = ".bin#encoder";
 constexpr absl::string_view kDecoderSuffix = ".bin#decoder";
-constexpr absl::string_view kAlpha = "_QuantMultA";  // scales of activations, which are not read
 constexpr char kOutputBias[] = "decoder_ff_logit_out_b";
 constexpr char kOutputMatrix[] = "decoder_ff_logit_out_W";
 
-Attributes MarianAttribute(const char* name, AttributeValue value) {
-  Attributes attributes;
-  attributes.Set(name, std::move(value));
-  return attributes;
-}
-
-// What both graphs read of a file: its arrays, of which each must be read by one of them.
-class MarianArrays {
- public:
-  MarianArrays(const MarianFile& file, const MarianOptions& options)
-      : file_(file), options_(options) {}
-
-  const MarianOptions& options() const { return options_; }
-  const MarianFile& file() const { return file_; }
-
-  // An array of this shape; -1 is any extent. The first fault is kept, and nullptr returned.
-  const MarianArray* Take(const std::string& name, const Shape& shape) {
-    const MarianArray* const array = file_.Find(name);
-    taken_.insert(name);
-    if (array == nullptr) {
-      return Fault(Invalid("array '", name, "' is missing, which the options ask for"));
-    }
-    if (!PartialShape(shape).Accepts(array->shape)) {
-      return Fault(Invalid("array '", name, "' has shape ", ToString(array->shape), "; ",
-                           ToString(shape), " is what the options ask for"));
-    }
-    if (array->type == MarianArray::Type::kI8) {
-      return Fault(Invalid("array '", name, "' has type int8; float32 or intgemm8 is expected"));
-    }
-    return array;
-  }
-  template <typename T>
-  T Value(const std::string& name, absl::StatusOr<T> value) {
-    if (!value.ok()) {
-      Fault(Annotate(value.status(), absl::StrCat("array '", name, "'")));
-      return T();
-    }
-    return *std::move(value);
-  }
-
-  // The first fault, or that the file holds what no graph reads.
-  absl::Status Finish() const {
-    BW_RETURN_IF_ERROR(status_);
-    std::vector<std::string> unread;
-    for (const auto& [name, array] : file_.arrays()) {
-      if (!taken_.contains(name) && !absl::EndsWith(name, kAlpha) &&
-          !absl::StartsWith(name, "special:")) {
-        unread.push_back(name);
-      }
-    }
-    return unread.empty()
-               ? absl::OkStatus()
-               : absl::UnimplementedError(absl::StrCat(
-                     "array '", unread[0], "'",
-                     unread.size() > 1 ? absl::StrCat(" and ", unread.size() - 1, " others") : "",
-                     ": no layer that is implemented reads it"));
-  }
-
- private:
-  const MarianArray* Fault(absl::Status status) {
-    status_.Update(std::move(status));
-    return nullptr;
-  }
-
-  const MarianFile& file_;
-  const MarianOptions& options_;
-  std::set<std::string> taken_;
-  absl::Status status_;
-};
-
 // The layers that encoder and decoder share. Values are [rows, length, width] in the encoder and
 // [rows, width] in the decoder.
-class MarianLayers {
+class MarianLayers : protected MarianNodes {
  public:
   MarianLayers(MarianArrays& arrays, Graph& graph, int rank)
-      : arrays_(arrays), options_(arrays.options()), graph_(graph), rank_(rank) {}
+      : MarianNodes(arrays, graph), rank_(rank) {}
 
  protected:
-  // Nodes that bear the name of what they are part of.
-  NodeAppender At(const std::string& name) { return NodeAppender(graph_, name); }
-
-  ValueId Parameter(const std::string& name, DType dtype, Shape shape) {
-    const ValueId value = At(name).Add("Parameter", {});
-    ValueInfo& info = graph_.nodes.back().outputs[0];
-    info.dtype = dtype;
-    info.shape = PartialShape(std::move(shape));
-    info.names = {name};
-    graph_.parameters.push_back(value.node);
-    return value;
-  }
-  void Result(const std::string& name, ValueId value) {
-    At(name).Add("Result", {value}, {}, 0);
-    graph_.results.push_back(static_cast<int>(graph_.nodes.size()) - 1);
-    graph_.node(value.node).outputs[static_cast<size_t>(value.output)].names = {name};
-  }
-
-  ValueId Number(NodeAppender& add, float value) { return add.Constant(Tensor::Scalar(value)); }
-
-  // A constant of an array [1, extent], as [extent].
-  ValueId Vector(const std::string& name, int64_t extent) {
-    const MarianArray* const array = arrays_.Take(name, {1, extent});
-    return array == nullptr ? NoConstant()
-                            : Constant(name, arrays_.file().Floats(*array, {extent}));
-  }
-  // x * W of a matrix [depth, columns].
-  ValueId Product(ValueId x, const std::string& name, int64_t depth, int64_t columns) {
-    const MarianArray* const array = arrays_.Take(name, {depth, columns});
-    if (array == nullptr) {
-      return x;
-    }
-    const bool is_transposed = array->type == MarianArray::Type::kIntgemm8;
-    const ValueId w =
-        Constant(name, arrays_.file().Floats(
-                           *array, is_transposed ? Shape{columns, depth} : Shape{depth, columns}));
-    return At(name).Add("MatMul", {x, w}, MarianAttribute("transpose_b", is_transposed));
-  }
-  ValueId Affine(ValueId x, const std::string& w, const std::string& b, int64_t depth,
-                 int64_t columns) {
-    const ValueId product = Product(x, w, depth, columns);
-    return At(b).Add("Add", {product, Vector(b, columns)});
-  }
-
-  // sqrt(width) * E[ids], times `gate` where that is present. Tables of 8 bits stay such.
-  ValueId Embedding(const std::string& table, ValueId ids, ValueId gate) {
-    const MarianArray* const array = arrays_.Take(table, {-1, options_.width});
-    if (array == nullptr) {
-      return NoConstant();
-    }
-    NodeAppender add = At(table);
-    float scale = std::sqrt(static_cast<float>(options_.width));
-    const bool is_quantised = array->type == MarianArray::Type::kIntgemm8;
-    const ValueId rows =
-        Constant(table, is_quantised ? arrays_.file().Integers(*array, array->shape)
-                                     : arrays_.file().Floats(*array, array->shape));
-    ValueId x = add.Add("Gather", {rows, ids, add.Int(0)});
-    if (is_quantised) {
-      scale /= arrays_.Value(table, arrays_.file().Multiplier(*array));
-      x = add.Add("Convert", {x}, MarianAttribute("destination_type", std::string("f32")));
-    }
-    ValueId factor = Number(add, scale);
-    if (gate.present()) {
-      factor = add.Add("Multiply", {gate, factor});
-    }
-    return add.Add("Multiply", {x, factor});
+  // sqrt(width) * E[ids], times `gate` where that is present.
+  ValueId ScaledEmbedding(const std::string& table, ValueId ids, ValueId gate) {
+    return Embedding(table, ids, gate, std::sqrt(static_cast<float>(options_.width)));
   }
 
   // P of positions f32 [..., 1]: [..., width].
@@ -243,16 +110,6 @@ class MarianLayers {
     return AddedNorm(Projected(y, name, "o"), x, name + "_Wo");
   }
 
-  ValueId Constant(const std::string& name, absl::StatusOr<Tensor> tensor) {
-    Tensor value = arrays_.Value(name, std::move(tensor));
-    return value.has_value() ? At(name).Constant(std::move(value)) : NoConstant();
-  }
-  // In the place of one that is missing: the graph is thrown away.
-  ValueId NoConstant() { return At("missing").Int(0); }
-
-  MarianArrays& arrays_;
-  const MarianOptions& options_;
-
  private:
   ValueId Projected(ValueId x, const std::string& name, absl::string_view which) {
     return Affine(x, absl::StrCat(name, "_W", which), absl::StrCat(name, "_b", which),
@@ -268,7 +125,6 @@ class MarianLayers {
     return add.Add("Transpose", {split, add.Ints(order)});
   }
 
-  Graph& graph_;
   const int rank_;
 };
 
@@ -279,8 +135,7 @@ class MarianEncoder : MarianLayers {
   void Build() {
     constexpr int64_t kOpen = PartialShape::kDynamic;
     const ValueId source = Parameter("source", DType::kI64, {kOpen, kOpen});
-    const std::string table = options_.shared_embeddings ? "Wemb" : "encoder_Wemb";
-    ValueId x = Embedding(table, source, ValueId());
+    ValueId x = ScaledEmbedding(options_.source_table(), source, ValueId());
     NodeAppender add = At("positions");
     const ValueId length = add.Pick(add.Add("ShapeOf", {source}), 1, 0);
     const ValueId counted = add.Add("Range", {add.Int(0), length, add.Int(1)},
@@ -315,7 +170,7 @@ class MarianDecoder : MarianLayers {
     between.Set("max", 1.0);
     NodeAppender add = At("positions");
     const ValueId is_later = add.Add("Clamp", {position}, std::move(between));
-    const ValueId embedded = Embedding(Table(), token, is_later);
+    const ValueId embedded = ScaledEmbedding(Table(), token, is_later);
     ValueId x = add.Add("Add", {embedded, Sinusoids(position, 1)});
     const ValueId next = add.Add("Add", {position, Number(add, 1)});
     for (size_t i = 0; i < cells.size(); ++i) {
@@ -332,7 +187,7 @@ class MarianDecoder : MarianLayers {
   }
 
  private:
-  std::string Table() const { return options_.shared_embeddings ? "Wemb" : "decoder_Wemb"; }
+  std::string Table() const { return options_.target_table(); }
 
   // The output of a layer's cell and `cell`, the state, which becomes the next one.
   ValueId Ssru(ValueId x, const std::string& name, ValueId& cell) {
@@ -404,8 +259,12 @@ struct MarianGraphs {
 absl::StatusOr<MarianGraphs> BuildMarian(const MarianFile& file, const MarianOptions& options) {
   MarianGraphs graphs;
   MarianArrays arrays(file, options);
-  MarianEncoder(arrays, graphs.encoder).Build();
-  MarianDecoder(arrays, graphs.decoder).Build();
+  if (options.is_s2s) {
+    BW_RETURN_IF_ERROR(BuildMarianS2s(arrays, graphs.encoder, graphs.decoder));
+  } else {
+    MarianEncoder(arrays, graphs.encoder).Build();
+    MarianDecoder(arrays, graphs.decoder).Build();
+  }
   BW_RETURN_IF_ERROR(arrays.Finish());
   return graphs;
 }
@@ -443,9 +302,10 @@ absl::StatusOr<MarianFacts> ReadMarianFacts(InputFilePtr file) {
   BW_RETURN_IF_ERROR(BuildMarian(arrays, options).status());
   MarianFacts facts;
   const bool shared = options.shared_embeddings;
-  facts.source_tokens = arrays.Find(shared ? "Wemb" : "encoder_Wemb")->shape[0];
-  facts.target_tokens = arrays.Find(shared ? "Wemb" : "decoder_Wemb")->shape[0];
-  facts.decoder_layers = options.decoder_layers;
+  facts.source_tokens = arrays.Find(options.source_table())->shape[0];
+  facts.target_tokens = arrays.Find(options.target_table())->shape[0];
+  facts.decoder_layers = options.is_s2s ? 1 : options.decoder_layers;
+  facts.has_start_state = options.is_s2s;
   facts.shared_embeddings = shared;
   for (const auto& [name, array] : arrays.arrays()) {
     facts.is_quantised |= array.type == MarianArray::Type::kIntgemm8;

@@ -26,7 +26,7 @@ struct RequiredOption {
 
 const std::vector<RequiredOption>& RequiredOptions() {
   static const auto* const options = new std::vector<RequiredOption>{
-      {"type", "amun", {"transformer"}},
+      {"type", "amun", {"transformer", "s2s", "nematus"}},
       {"transformer-decoder-autoreg", "self-attention", {"rnn"}},
       {"dec-cell", "gru", {"ssru", "gru"}},
       {"transformer-preprocess", "", {""}},
@@ -38,6 +38,24 @@ const std::vector<RequiredOption>& RequiredOptions() {
       {"transformer-ffn-depth", "2", {"2"}},
       {"transformer-decoder-ffn-depth", "0", {"0", "2"}},
       {"transformer-attention-mask", "default", {"default"}},
+      {"factors-combine", "sum", {"sum"}},
+  };
+  return *options;
+}
+
+// The same of s2s and nematus.
+const std::vector<RequiredOption>& RequiredOptionsOfS2s() {
+  static const auto* const options = new std::vector<RequiredOption>{
+      {"type", "amun", {"transformer", "s2s", "nematus"}},
+      {"enc-type", "bidirectional", {"bidirectional"}},
+      {"enc-cell", "gru", {"gru", "gru-nematus"}},
+      {"dec-cell", "gru", {"gru", "gru-nematus"}},
+      {"enc-depth", "1", {"1"}},
+      {"dec-depth", "1", {"1"}},
+      {"enc-cell-depth", "1", {"1"}},
+      {"dec-cell-base-depth", "2", {"2"}},
+      {"dec-cell-high-depth", "1", {"1"}},
+      {"skip", "false", {"false"}},
       {"factors-combine", "sum", {"sum"}},
   };
   return *options;
@@ -141,6 +159,10 @@ class OptionReader {
   explicit OptionReader(OptionValues values) : values_(std::move(values)) {}
 
   absl::StatusOr<MarianOptions> Read() {
+    const auto type = values_.find("type");
+    options_.has_nematus_names = type != values_.end() && type->second == "nematus";
+    options_.is_s2s =
+        options_.has_nematus_names || (type != values_.end() && type->second == "s2s");
     BW_RETURN_IF_ERROR(Refuse());
     const auto cell = values_.find("dec-cell");
     options_.has_gru_cells = cell == values_.end() || cell->second == "gru";
@@ -156,6 +178,10 @@ class OptionReader {
     BW_ASSIGN_OR_RETURN(const bool target, Flag("tied-embeddings"));
     options_.shared_embeddings = all || source;
     options_.tied_output = all || target;
+    BW_ASSIGN_OR_RETURN(options_.state_width, Number("dim-rnn", 1024, 1, 65536));
+    if (options_.is_s2s) {
+      return std::move(options_);
+    }
     if (options_.width % options_.heads != 0 || options_.width % 2 != 0) {
       return Invalid("option 'dim-emb' is ", options_.width,
                      "; it must be even and a multiple of transformer-heads, ", options_.heads);
@@ -165,8 +191,10 @@ class OptionReader {
 
  private:
   absl::Status Refuse() {
+    const std::vector<RequiredOption>& required =
+        options_.is_s2s ? RequiredOptionsOfS2s() : RequiredOptions();
     std::vector<std::string> refused;
-    for (const RequiredOption& option : RequiredOptions()) {
+    for (const RequiredOption& option : required) {
       const auto found = values_.find(std::string(option.name));
       const std::string value(found == values_.end() ? option.fallback : found->second);
       if (!IsAmong(option.implemented, value)) {
@@ -178,12 +206,13 @@ class OptionReader {
     for (const auto& [name, value] : values_) {
       const std::string& given = name;  // clang's OpenMP captures no structured binding
       const bool is_required =
-          std::any_of(RequiredOptions().begin(), RequiredOptions().end(),
+          std::any_of(required.begin(), required.end(),
                       [&given](const RequiredOption& option) { return option.name == given; });
       if (is_required || IsAmong(kRead, name)) {
         continue;
       }
-      if (IsAmong(kPassedOver, name) || IsOff(value)) {
+      const bool is_foreign = options_.is_s2s && absl::StartsWith(name, "transformer-");
+      if (IsAmong(kPassedOver, name) || is_foreign || IsOff(value)) {
         options_.passed_over.push_back(Printable(name));
       } else {
         refused.push_back(absl::StrCat("option '", Printable(name), "' is '", Printable(value),

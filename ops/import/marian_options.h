@@ -12,9 +12,13 @@
 
 namespace beamwright::ops {
 
-// A transformer encoder, and a decoder of recurrent cells with attention to the source.
+// A transformer encoder, and a decoder of recurrent cells with attention to the source; or, of the
+// types s2s and nematus, GRU cells on both sides (marian_s2s.h).
 struct MarianOptions {
-  int64_t width = 0;  // of embeddings and layers
+  bool is_s2s = false;
+  bool has_nematus_names = false;  // of arrays
+  int64_t state_width = 0;         // of s2s
+  int64_t width = 0;               // of embeddings and layers
   int64_t heads = 0;
   int64_t encoder_layers = 0;
   int64_t decoder_layers = 0;
@@ -24,6 +28,14 @@ struct MarianOptions {
   bool shared_embeddings = false;        // 'Wemb' is the source's table and the target's
   bool tied_output = false;              // the target's table is the output matrix as well
   std::vector<std::string> passed_over;  // names of options that do not matter here
+
+  // Arrays of embeddings.
+  std::string source_table() const {
+    return shared_embeddings || has_nematus_names ? "Wemb" : "encoder_Wemb";
+  }
+  std::string target_table() const {
+    return shared_embeddings ? "Wemb" : has_nematus_names ? "Wemb_dec" : "decoder_Wemb";
+  }
 };
 
 // `yaml`: an option a line, `name: value`, and lists. InvalidArgument: other lines, numbers

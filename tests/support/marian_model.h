@@ -36,8 +36,12 @@ struct MarianModel {
   bool gru = false;  // cells of the decoder; else SSRU
   std::map<std::string, MarianMatrix> arrays;
   std::string further_options;  // lines of YAML
+  std::string other_options;    // in the place of all others, if not empty
 
   std::string Options() const {
+    if (!other_options.empty()) {
+      return absl::StrCat(other_options, further_options);
+    }
     return absl::StrCat(
         "type: transformer\ndim-emb: ", width, "\ndim-vocabs:\n  - ", tokens, "\n  - ", tokens,
         "\nenc-depth: ", encoder_layers, "\ndec-depth: ", decoder_layers,

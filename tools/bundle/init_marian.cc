@@ -126,15 +126,20 @@ class MarianInitialiser {
     decoder.set_token_input("token");
     decoder.set_logits_output("logits");
     decoder.set_attention_output("alignment");
-    const auto add_state = [&](const std::string& name) {
+    const auto add_state = [&](const std::string& name) -> v1::StateConfig* {
       v1::StateConfig& state = *decoder.add_states();
       state.set_input(name);
       state.set_output(name + "_next");
-      state.set_constant(0);
+      return &state;
     };
-    add_state("position");
+    add_state("position")->set_constant(0);
     for (int64_t i = 1; i <= facts_.decoder_layers; ++i) {
-      add_state(absl::StrCat("cell", i));
+      v1::StateConfig& state = *add_state(absl::StrCat("cell", i));
+      if (facts_.has_start_state) {
+        state.set_encoder_output("start");
+      } else {
+        state.set_constant(0);
+      }
     }
     if (facts_.is_quantised) {
       config_.set_precision(v1::PRECISION_INT8);
