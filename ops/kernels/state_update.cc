@@ -26,15 +26,20 @@ struct Options {
 constexpr std::array<absl::string_view, kNumUpdateInputs> kNames = {
     "state", "decay", "key", "value", "query", "erase", "write", "rate"};
 
-// Sixteen floats at any place. Values of this type are never passed to a function: how they would
-// be passed depends on the instructions that a file is compiled for.
-using Lanes = float __attribute__((vector_size(64), aligned(4), may_alias));
+// Sixteen floats. Values of this type are never passed to a function: how they would be passed
+// depends on the instructions that a file is compiled for.
+using Lanes = float __attribute__((vector_size(64)));
 static_assert(sizeof(Lanes) == kLanes * sizeof(float));
 
-BW_ALWAYS_INLINE inline const Lanes& At(const float* p) {
-  return *reinterpret_cast<const Lanes*>(p);
+// Sixteen floats at any place in memory: the members of a packed struct have no alignment.
+struct __attribute__((packed, may_alias)) Place {
+  Lanes lanes;
+};
+
+BW_ALWAYS_INLINE inline const Place& At(const float* p) {
+  return *reinterpret_cast<const Place*>(p);
 }
-BW_ALWAYS_INLINE inline Lanes& At(float* p) { return *reinterpret_cast<Lanes*>(p); }
+BW_ALWAYS_INLINE inline Place& At(float* p) { return *reinterpret_cast<Place*>(p); }
 
 // One row's head: a matrix [m, n], and where its operands are; null: absent.
 struct Head {
@@ -81,14 +86,14 @@ BW_ALWAYS_INLINE inline void UpdateLines(const Head& head, int64_t first, int64_
       Lanes sum = {};
       for (int64_t j = 0; j < whole; j += kLanes) {
         if constexpr (kRule == Rule::kPair) {
-          sum += At(s + j) * At(by + j);
+          sum += At(s + j).lanes * At(by + j).lanes;
         } else if constexpr (kDecays) {
-          sum += (At(s + j) * At(decay + j)) * At(by + j);
+          sum += (At(s + j).lanes * At(decay + j).lanes) * At(by + j).lanes;
         } else {
-          sum += (At(s + j) * factor) * At(by + j);
+          sum += (At(s + j).lanes * factor) * At(by + j).lanes;
         }
       }
-      At(sums) = sum;
+      At(sums).lanes = sum;
       for (int64_t j = whole; j < n; ++j) {
         const float old = kRule == Rule::kPair ? s[j] : s[j] * (kDecays ? decay[j] : factor);
         sums[j - whole] += old * by[j];
@@ -98,21 +103,21 @@ BW_ALWAYS_INLINE inline void UpdateLines(const Head& head, int64_t first, int64_
     const float added = kRule == Rule::kDelta ? Added(head, i, known) : head.value[i];
     Lanes sum = {};
     for (int64_t j = 0; j < whole; j += kLanes) {
-      Lanes x = At(s + j);
+      Lanes x = At(s + j).lanes;
       if constexpr (kDecays) {
-        x *= At(decay + j);
+        x *= At(decay + j).lanes;
       } else {
         x *= factor;
       }
       if constexpr (kRule == Rule::kPair) {
-        x += At(head.write + j) * known;
+        x += At(head.write + j).lanes * known;
       }
-      x += At(head.key + j) * added;
-      At(out + j) = x;
-      sum += x * At(query + j);
+      x += At(head.key + j).lanes * added;
+      At(out + j).lanes = x;
+      sum += x * At(query + j).lanes;
     }
     float sums[kLanes];
-    At(sums) = sum;
+    At(sums).lanes = sum;
     for (int64_t j = whole; j < n; ++j) {
       float x = s[j] * (kDecays ? decay[j] : factor);
       if constexpr (kRule == Rule::kPair) {
@@ -143,11 +148,11 @@ BW_ALWAYS_INLINE inline void UpdateBlock(const Head& head, int64_t first) {
       const float* const d = decay + i * head.decay_m;
       for (int v = 0; v < kVectors; ++v) {
         if constexpr (kRule == Rule::kPair) {
-          known[v] += At(s + v * kLanes) * by[i];
+          known[v] += At(s + v * kLanes).lanes * by[i];
         } else if constexpr (kDecays) {
-          known[v] += (At(s + v * kLanes) * At(d + v * kLanes)) * by[i];
+          known[v] += (At(s + v * kLanes).lanes * At(d + v * kLanes).lanes) * by[i];
         } else {
-          known[v] += (At(s + v * kLanes) * *d) * by[i];
+          known[v] += (At(s + v * kLanes).lanes * *d) * by[i];
         }
       }
     }
@@ -155,13 +160,13 @@ BW_ALWAYS_INLINE inline void UpdateBlock(const Head& head, int64_t first) {
   Lanes added[kVectors];
   Lanes sum[kVectors] = {};
   for (int v = 0; v < kVectors; ++v) {
-    added[v] = At(head.value + first + v * kLanes);
+    added[v] = At(head.value + first + v * kLanes).lanes;
     if constexpr (kRule == Rule::kDelta) {
       added[v] -= known[v];
       if (head.rate != nullptr && head.rate_stride == 0) {
         added[v] *= *head.rate;
       } else if (head.rate != nullptr) {
-        added[v] *= At(head.rate + first + v * kLanes);
+        added[v] *= At(head.rate + first + v * kLanes).lanes;
       }
     }
   }
@@ -170,9 +175,9 @@ BW_ALWAYS_INLINE inline void UpdateBlock(const Head& head, int64_t first) {
     float* const out = head.next + i * head.n + first;
     const float* const d = decay + i * head.decay_m;
     for (int v = 0; v < kVectors; ++v) {
-      Lanes x = At(s + v * kLanes);
+      Lanes x = At(s + v * kLanes).lanes;
       if constexpr (kDecays) {
-        x *= At(d + v * kLanes);
+        x *= At(d + v * kLanes).lanes;
       } else {
         x *= *d;
       }
@@ -180,12 +185,12 @@ BW_ALWAYS_INLINE inline void UpdateBlock(const Head& head, int64_t first) {
         x += known[v] * head.write[i];
       }
       x += added[v] * head.key[i];
-      At(out + v * kLanes) = x;
+      At(out + v * kLanes).lanes = x;
       sum[v] += x * query[i];
     }
   }
   for (int v = 0; v < kVectors && head.query != nullptr; ++v) {
-    At(head.read + first + v * kLanes) = sum[v];
+    At(head.read + first + v * kLanes).lanes = sum[v];
   }
 }
 
