@@ -106,7 +106,7 @@ class SegmentPrinter {
  public:
   SegmentPrinter(const RecognizeFlags& flags, std::ostream& out) : flags_(flags), out_(out) {
     if (flags.subtitles.has_value()) {
-      out << SubtitleHeader(*flags.subtitles);
+      out << audio::SubtitleHeader(*flags.subtitles);
     }
   }
 

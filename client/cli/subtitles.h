@@ -1,10 +1,11 @@
-// Recognised segments as subtitles: SubRip (.srt) and WebVTT (.vtt).
+// Recognised segments as subtitles.
 #ifndef BEAMWRIGHT_CLIENT_CLI_SUBTITLES_H_
 #define BEAMWRIGHT_CLIENT_CLI_SUBTITLES_H_
 
 #include <string>
 
 #include "beamwright/v1/recognize.pb.h"
+#include "ops/audio/subtitles.h"
 
 namespace beamwright::client {
 
@@ -15,15 +16,9 @@ struct Heard {
 };
 Heard WhenHeard(const v1::RecognizedSegment& segment);
 
-enum class SubtitleForm { kSrt, kVtt };
+using audio::SubtitleForm;
 
-// What a file of subtitles begins with.
-inline const char* SubtitleHeader(SubtitleForm form) {
-  return form == SubtitleForm::kVtt ? "WEBVTT\n\n" : "";
-}
-
-// One subtitle, of SubRip the `number`th, from 1, with the empty line behind it. Line breaks of the
-// text become spaces, and what would end a subtitle is escaped.
+// A segment as a subtitle (ops/audio/subtitles.h), its text safe for a terminal.
 std::string Subtitle(SubtitleForm form, int number, const v1::RecognizedSegment& segment);
 
 }  // namespace beamwright::client

@@ -3,11 +3,9 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "ops/audio/subtitles.h"
 #include "ops/base/json_writer.h"
 #include "server/http/replies.h"
-#include "server/serving/words.h"
 
 namespace beamwright::http {
 namespace {
@@ -24,42 +22,28 @@ struct Heard {
 };
 
 // From the first word to the last; the segment where words have no times.
-Heard WhenHeard(const engine::DecodeModel& model, const v1::RecognizedSegment& segment) {
-  const std::vector<serving::Word> words = serving::WordsOf(model, Best(segment));
-  return words.empty() ? Heard{segment.begin_ms(), segment.end_ms()}
-                       : Heard{segment.begin_ms() + words.front().begin_ms,
-                               segment.begin_ms() + words.back().end_ms};
+Heard WhenHeard(const v1::RecognizedSegment& segment) {
+  return segment.words().empty()
+             ? Heard{segment.begin_ms(), segment.end_ms()}
+             : Heard{segment.words(0).begin_ms(), segment.words().rbegin()->end_ms()};
 }
 
-std::string SubtitleTime(double ms, char mark) {
-  const auto all = static_cast<int64_t>(std::llround(ms));
-  return absl::StrFormat("%02d:%02d:%02d%c%03d", all / 3'600'000, all / 60'000 % 60,
-                         all / 1000 % 60, mark, all % 1000);
-}
-
-std::string Subtitles(const engine::DecodeModel& model, const Transcript& transcript, bool is_vtt) {
-  std::string text = is_vtt ? "WEBVTT\n\n" : "";
+std::string Subtitles(const Transcript& transcript, audio::SubtitleForm form) {
+  std::string text = audio::SubtitleHeader(form);
   int number = 0;
   for (const v1::RecognizedSegment& segment : transcript.segments) {
-    const Heard heard = WhenHeard(model, segment);
-    const char mark = is_vtt ? '.' : ',';
-    if (!is_vtt) {
-      absl::StrAppend(&text, ++number, "\n");
-    }
-    absl::StrAppend(
-        &text, SubtitleTime(heard.begin_ms, mark), " --> ", SubtitleTime(heard.end_ms, mark), "\n",
-        absl::StrReplaceAll(Best(segment).text(), {{"-->", "->"}, {"\n", " "}}), "\n\n");
+    const Heard heard = WhenHeard(segment);
+    text += audio::Subtitle(form, ++number, heard.begin_ms, heard.end_ms, Best(segment).text());
   }
   return text;
 }
 
-void WriteSegments(const engine::DecodeModel& model, const Transcript& transcript,
-                   JsonWriter& json) {
+void WriteSegments(const Transcript& transcript, JsonWriter& json) {
   json.Key("segments").BeginArray();
   int id = 0;
   for (const v1::RecognizedSegment& segment : transcript.segments) {
     const v1::Hypothesis& best = Best(segment);
-    const Heard heard = WhenHeard(model, segment);
+    const Heard heard = WhenHeard(segment);
     double log_prob = 0;
     for (const float token : best.token_log_probs()) {
       log_prob += token;
@@ -79,13 +63,13 @@ void WriteSegments(const engine::DecodeModel& model, const Transcript& transcrip
   json.EndArray();
 }
 
-void WriteWords(const engine::DecodeModel& model, const Transcript& transcript, JsonWriter& json) {
+void WriteWords(const Transcript& transcript, JsonWriter& json) {
   json.Key("words").BeginArray();
   for (const v1::RecognizedSegment& segment : transcript.segments) {
-    for (const serving::Word& word : serving::WordsOf(model, Best(segment))) {
-      json.BeginObject().Key("word").String(word.text);
-      json.Key("start").Double(AsSeconds(segment.begin_ms() + word.begin_ms));
-      json.Key("end").Double(AsSeconds(segment.begin_ms() + word.end_ms)).EndObject();
+    for (const v1::RecognizedWord& word : segment.words()) {
+      json.BeginObject().Key("word").String(word.text());
+      json.Key("start").Double(AsSeconds(word.begin_ms()));
+      json.Key("end").Double(AsSeconds(word.end_ms())).EndObject();
     }
   }
   json.EndArray();
@@ -115,13 +99,14 @@ std::string TextOf(const Transcript& transcript) {
   return text;
 }
 
-HttpReply TranscriptReply(const engine::DecodeModel& model, const Transcript& transcript,
-                          TranscriptFormat format, bool has_words) {
+HttpReply TranscriptReply(const Transcript& transcript, TranscriptFormat format, bool has_words) {
   if (format == TranscriptFormat::kText) {
     return PlainReply(TextOf(transcript) + "\n");
   }
   if (format == TranscriptFormat::kSrt || format == TranscriptFormat::kVtt) {
-    return PlainReply(Subtitles(model, transcript, format == TranscriptFormat::kVtt));
+    return PlainReply(Subtitles(transcript, format == TranscriptFormat::kVtt
+                                                ? audio::SubtitleForm::kVtt
+                                                : audio::SubtitleForm::kSrt));
   }
   JsonWriter json;
   json.BeginObject();
@@ -131,9 +116,9 @@ HttpReply TranscriptReply(const engine::DecodeModel& model, const Transcript& tr
   }
   json.Key("text").String(TextOf(transcript));
   if (format == TranscriptFormat::kVerboseJson) {
-    WriteSegments(model, transcript, json);
+    WriteSegments(transcript, json);
     if (has_words) {
-      WriteWords(model, transcript, json);
+      WriteWords(transcript, json);
     }
   }
   json.EndObject();

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "beamwright/v1/recognize.pb.h"
-#include "engine/model/decode_model.h"
 #include "server/http/listener.h"
 
 namespace beamwright::http {
@@ -23,8 +22,7 @@ struct Transcript {
 std::string TextOf(const Transcript& transcript);
 
 // verbose_json has segments and, with `has_words`, words with their times, in seconds of the sound.
-HttpReply TranscriptReply(const engine::DecodeModel& model, const Transcript& transcript,
-                          TranscriptFormat format, bool has_words);
+HttpReply TranscriptReply(const Transcript& transcript, TranscriptFormat format, bool has_words);
 
 // An event {"type": "transcript.text.delta", "delta": text} or {"type": "transcript.text.done",
 // "text": text}.

@@ -147,7 +147,7 @@ class Transcriber final : public PendingReply {
     if (!has_ended_) {
       return std::nullopt;
     }
-    return TranscriptReply(*model_, transcript_, form_.format, form_.has_words);
+    return TranscriptReply(transcript_, form_.format, form_.has_words);
   }
 
   void Look() override {
