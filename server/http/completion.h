@@ -6,26 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "beamwright/v1/decode.pb.h"
+#include "server/http/completion_json.h"
 #include "server/http/listener.h"
 #include "server/http/replies.h"
 #include "server/serving/core.h"
 
 namespace beamwright::http {
-
-struct CompletionBody {
-  v1::StreamDecodeRequest request;  // its target prefix is the prompt
-  std::vector<std::string> stop;
-  int logprobs = -1;  // most probable tokens of each place; -1: no log-probabilities
-  bool echo = false;
-  bool streams = false;
-};
-
-// InvalidArgument naming every member that is missing, wrong, or not served. bundle::StrictJson's
-// errors where the body is no JSON.
-absl::StatusOr<CompletionBody> ReadCompletionBody(const std::string& body);
 
 // Where the first of `stop` begins in `text`, from `from` on; npos: nowhere.
 size_t FindStop(absl::string_view text, const std::vector<std::string>& stop, size_t from);

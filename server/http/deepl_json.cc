@@ -9,7 +9,6 @@
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "server/http/replies.h"
 #include "server/http/translate_json.h"
 #include "server/translate/detect.h"
 #include "server/translate/sentences.h"
@@ -121,11 +120,7 @@ std::string WriteDeepLLanguages(const std::vector<translate::Language>& language
 }
 
 HttpReply DeepLErrorReply(const absl::Status& status) {
-  HttpReply reply = V2ErrorReply(status);
-  if (reply.status == 401) {
-    reply.status = 403;
-    reply.headers.clear();
-  }
+  HttpReply reply = LibreErrorReply(status);
   JsonWriter json;
   json.BeginObject().Key("message").String(std::string(status.message())).EndObject();
   reply.body = json.text() + "\n";

@@ -153,4 +153,13 @@ serving::CallContext ContextOf(const HttpRequest& request) {
   return {request.header("x-request-id"), request.header("traceparent")};
 }
 
+serving::Caller CallerOf(const HttpRequest& request, const Asked& asked,
+                         std::shared_ptr<engine::CancelFlag> cancelled) {
+  serving::Caller caller{asked.method, SteadyNow() + asked.timeout, std::move(cancelled)};
+  caller.context = ContextOf(request);
+  caller.tenant = asked.identity.tenant;
+  caller.priority = asked.identity.priority;
+  return caller;
+}
+
 }  // namespace beamwright::http

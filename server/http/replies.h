@@ -14,7 +14,6 @@
 #include "absl/time/time.h"
 #include "google/protobuf/message.h"
 #include "ops/base/json_writer.h"
-#include "ops/base/steady_time.h"
 #include "server/access/access.h"
 #include "server/http/listener.h"
 #include "server/http/pending_reply.h"
@@ -62,18 +61,39 @@ struct Asked {
   absl::Duration timeout;
 };
 
-// A call that has been started and its answer, which no thread waits for. Meanwhile a client that
-// hangs up cancels, and so does a server that ends.
+serving::Caller CallerOf(const HttpRequest& request, const Asked& asked,
+                         std::shared_ptr<engine::CancelFlag> cancelled = nullptr);
+
+// A call that has been started, for which no thread waits. Meanwhile a client that hangs up cancels
+// it, and so does a server that ends.
+class CancellableReply : public PendingReply {
+ public:
+  CancellableReply(const HttpRequest& request, const serving::ServingState& state)
+      : abandoned_(request.abandoned), state_(state) {}
+  ~CancellableReply() override { cancelled_->Cancel(); }
+
+  const std::shared_ptr<engine::CancelFlag>& cancelled() const { return cancelled_; }
+  void Look() override {
+    if (abandoned_() || state_.phase() == serving::Phase::kEnding) {
+      cancelled_->Cancel();
+    }
+  }
+
+ private:
+  const std::function<bool()> abandoned_;
+  const serving::ServingState& state_;
+  const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
+};
+
+// A call with one answer.
 template <typename Answer>
-class PendingAnswer final : public PendingReply {
+class PendingAnswer final : public CancellableReply {
  public:
   using Finish = std::function<HttpReply(const absl::StatusOr<Answer>&)>;
 
   PendingAnswer(const HttpRequest& request, serving::ServingState& state, Finish finish)
-      : abandoned_(request.abandoned), state_(state), finish_(std::move(finish)) {}
-  ~PendingAnswer() override { cancelled_->Cancel(); }
+      : CancellableReply(request, state), state_(state), finish_(std::move(finish)) {}
 
-  const std::shared_ptr<engine::CancelFlag>& cancelled() const { return cancelled_; }
   // To be called once with the answer; it may outlive this.
   std::function<void(absl::StatusOr<Answer>)> Done() {
     const auto open = std::make_shared<serving::ServingState::OpenCall>(state_);
@@ -94,11 +114,6 @@ class PendingAnswer final : public PendingReply {
     }
     return answer.has_value() ? std::optional<HttpReply>(finish_(*answer)) : std::nullopt;
   }
-  void Look() override {
-    if (abandoned_() || state_.phase() == serving::Phase::kEnding) {
-      cancelled_->Cancel();
-    }
-  }
 
  private:
   struct Slot {
@@ -106,10 +121,8 @@ class PendingAnswer final : public PendingReply {
     std::optional<absl::StatusOr<Answer>> answer ABSL_GUARDED_BY(mutex);
   };
 
-  const std::function<bool()> abandoned_;
   serving::ServingState& state_;
   const Finish finish_;
-  const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
   const std::shared_ptr<Slot> slot_ = std::make_shared<Slot>();
 };
 
@@ -120,11 +133,7 @@ HttpReply AnswerLater(const HttpRequest& request, serving::ServingState& state, 
                                                std::function<void(absl::StatusOr<Answer>)>)>& start,
                       typename PendingAnswer<Answer>::Finish finish) {
   const auto pending = std::make_shared<PendingAnswer<Answer>>(request, state, std::move(finish));
-  serving::Caller caller{asked.method, SteadyNow() + asked.timeout, pending->cancelled()};
-  caller.context = ContextOf(request);
-  caller.tenant = asked.identity.tenant;
-  caller.priority = asked.identity.priority;
-  start(caller, pending->Done());
+  start(CallerOf(request, asked, pending->cancelled()), pending->Done());
   HttpReply reply;
   reply.later = pending;
   return reply;

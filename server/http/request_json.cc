@@ -255,4 +255,14 @@ absl::Status ReadRequest(const std::string& body, google::protobuf::Message& req
   return bundle::CheckBounds(request);
 }
 
+absl::StatusOr<google::protobuf::Struct> ReadObject(const std::string& body) {
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body));
+  google::protobuf::Struct members;
+  if (!google::protobuf::util::JsonStringToMessage(body, &members).ok()) {
+    return Invalid("the body is not a JSON object");
+  }
+  BW_RETURN_IF_ERROR(bundle::CheckStrictJson(body));
+  return members;
+}
+
 }  // namespace beamwright::http

@@ -5,8 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "ops/base/steady_time.h"
-#include "server/http/pending_reply.h"
+#include "server/http/replies.h"
 #include "server/serving/decode_stream.h"
 
 namespace beamwright::http {
@@ -15,23 +14,15 @@ namespace {
 using serving::DecodeStream;
 
 // One call; its messages are taken on one worker at a time.
-class Lines final : public PendingReply {
+class Lines final : public CancellableReply {
  public:
   Lines(const HttpRequest& request, serving::Core& core)
-      : open_(core.state()), state_(core.state()), abandoned_(request.abandoned) {}
-  // Where the connection ends early, no client waits for the answer.
-  ~Lines() override { cancelled_->Cancel(); }
+      : CancellableReply(request, core.state()), open_(core.state()) {}
 
   void Start(const HttpRequest& request, serving::Core& core, const Asked& asked,
              absl::StatusOr<v1::StreamDecodeRequest> body) {
-    serving::Caller caller;
-    caller.method = asked.method;
-    caller.deadline = SteadyNow() + asked.timeout;
-    caller.cancelled = cancelled_;
-    caller.context = ContextOf(request);
-    caller.tenant = asked.identity.tenant;
-    caller.priority = asked.identity.priority;
-    stream_ = DecodeStream::Start(core, std::move(body), caller, [bell = bell()] { bell->Ring(); });
+    stream_ = DecodeStream::Start(core, std::move(body), CallerOf(request, asked, cancelled()),
+                                  [bell = bell()] { bell->Ring(); });
   }
 
   // With the first message. A call that fails before it has its HTTP status.
@@ -51,12 +42,6 @@ class Lines final : public PendingReply {
     line_ = MessageReply(first).body;
     reply.next_piece = [this](std::string& piece) { return NextPiece(piece); };
     return reply;
-  }
-
-  void Look() override {
-    if (abandoned_() || state_.phase() == serving::Phase::kEnding) {
-      cancelled_->Cancel();
-    }
   }
 
  private:
@@ -88,9 +73,6 @@ class Lines final : public PendingReply {
   }
 
   const serving::ServingState::OpenCall open_;
-  const serving::ServingState& state_;
-  const std::function<bool()> abandoned_;
-  const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
   std::shared_ptr<DecodeStream> stream_;
   std::string line_;  // the first one
   bool has_ended_ = false;

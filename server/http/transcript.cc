@@ -85,7 +85,7 @@ HttpReply PlainReply(std::string text) {
 std::string Event(absl::string_view type, absl::string_view key, const std::string& text) {
   JsonWriter json;
   json.BeginObject().Key("type").String(type).Key(key).String(text).EndObject();
-  return absl::StrCat("data: ", json.text(), "\n\n");
+  return json.text();
 }
 
 }  // namespace

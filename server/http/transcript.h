@@ -24,8 +24,8 @@ std::string TextOf(const Transcript& transcript);
 // verbose_json has segments and, with `has_words`, words with their times, in seconds of the sound.
 HttpReply TranscriptReply(const Transcript& transcript, TranscriptFormat format, bool has_words);
 
-// An event {"type": "transcript.text.delta", "delta": text} or {"type": "transcript.text.done",
-// "text": text}.
+// The data of an event: {"type": "transcript.text.delta", "delta": text} or {"type":
+// "transcript.text.done", "text": text}.
 std::string DeltaEvent(const std::string& delta);
 std::string DoneEvent(const std::string& text);
 

@@ -13,7 +13,7 @@
 #include "engine/status/fault.h"
 #include "ops/audio/sound_file.h"
 #include "ops/base/status.h"
-#include "ops/base/steady_time.h"
+#include "server/http/event_queue.h"
 #include "server/http/multipart.h"
 #include "server/http/pending_reply.h"
 #include "server/http/request_json.h"
@@ -137,12 +137,11 @@ class Transcriber final : public PendingReply {
     if (has_ended_ && !end_.ok()) {
       return ErrorReply(end_);
     }
-    if (form_.streams && (has_ended_ || !events_.empty())) {
-      HttpReply reply;
-      reply.content_type = "text/event-stream";
-      reply.headers = {{"Cache-Control", "no-cache"}};
-      reply.next_piece = [this](std::string& piece) { return NextPiece(piece); };
-      return reply;
+    if (!events_.is_empty()) {
+      return EventReply([this](std::string& piece) {
+        Advance();
+        return events_.NextPiece(piece);
+      });
     }
     if (!has_ended_) {
       return std::nullopt;
@@ -162,23 +161,6 @@ class Transcriber final : public PendingReply {
     if (recognition_ != nullptr) {
       core_.replies().Post([recognition = recognition_] { recognition->GiveUp(); });
     }
-  }
-
-  bool NextPiece(std::string& piece) {
-    Advance();
-    if (events_.empty() && has_ended_) {
-      if (has_sent_end_) {
-        return false;
-      }
-      has_sent_end_ = true;
-      piece = end_.ok() ? DoneEvent(TextOf(transcript_))
-                        : absl::StrCat(
-                              "data: ", absl::StripTrailingAsciiWhitespace(ErrorReply(end_).body),
-                              "\n\n");
-      return true;
-    }
-    piece = std::exchange(events_, "");
-    return true;
   }
 
   // Gives the engine sound while it takes some, and takes what it knows.
@@ -227,6 +209,9 @@ class Transcriber final : public PendingReply {
         case serving::Recognition::Taken::kEnd:
           has_ended_ = true;
           transcript_.language = form_.language;
+          if (form_.streams) {
+            events_.End(end_, DoneEvent(TextOf(transcript_)));
+          }
           return;
         case serving::Recognition::Taken::kMessage:
           break;
@@ -250,7 +235,7 @@ class Transcriber final : public PendingReply {
       return;
     }
     const bool is_next = sent_text_.empty() && has_sent_delta_;
-    events_ += DeltaEvent(absl::StrCat(is_next ? " " : "", text.substr(sent_text_.size())));
+    events_.Add(DeltaEvent(absl::StrCat(is_next ? " " : "", text.substr(sent_text_.size()))));
     sent_text_ = text;
     has_sent_delta_ = true;
   }
@@ -267,10 +252,9 @@ class Transcriber final : public PendingReply {
   absl::Status end_;
   Transcript transcript_;
   // Of a stream.
-  std::string events_;           // not sent yet
+  EventQueue events_;
   std::string sent_text_;        // of the segment that goes on
   bool has_sent_delta_ = false;  // anything at all
-  bool has_sent_end_ = false;    // the last event
 };
 
 }  // namespace
@@ -295,10 +279,7 @@ absl::StatusOr<TranscriptionForm> ReadTranscriptionForm(absl::string_view conten
 }
 
 HttpReply Transcribe(const HttpRequest& request, serving::Core& core, const Asked& asked) {
-  serving::Caller caller{asked.method, SteadyNow() + asked.timeout};
-  caller.context = ContextOf(request);
-  caller.tenant = asked.identity.tenant;
-  caller.priority = asked.identity.priority;
+  serving::Caller caller = CallerOf(request, asked);
   absl::StatusOr<TranscriptionForm> form =
       ReadTranscriptionForm(request.header("Content-Type"), request.body);
   std::shared_ptr<Transcriber> transcriber;

@@ -1,7 +1,5 @@
 #include "server/http/translate_json.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <cmath>
 #include <utility>
 
@@ -12,13 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "engine/bundle/strict_json.h"
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 #include "server/http/multipart.h"
+#include "server/http/replies.h"
+#include "server/http/request_json.h"
 #include "server/http/unescape.h"
 #include "server/translate/sentences.h"
 
@@ -81,16 +80,6 @@ absl::StatusOr<Struct> ParseFileForm(absl::string_view content_type, const std::
       (*members.mutable_fields())["filename"].set_string_value(part.filename);
     }
   }
-  return members;
-}
-
-absl::StatusOr<Struct> ParseJsonMembers(const std::string& body) {
-  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body));
-  Struct members;
-  if (!google::protobuf::util::JsonStringToMessage(body, &members).ok()) {
-    return Invalid("the body is not a JSON object");
-  }
-  BW_RETURN_IF_ERROR(bundle::CheckStrictJson(body));
   return members;
 }
 
@@ -180,7 +169,7 @@ absl::StatusOr<Struct> ParseMembers(absl::string_view content_type, const std::s
     return Struct();
   }
   if (type == "application/json" || (type.empty() && body[0] == '{')) {
-    return ParseJsonMembers(body);
+    return ReadObject(body);
   }
   if (type == "application/x-www-form-urlencoded" || type.empty()) {
     return ParseUrlForm(body);
@@ -359,6 +348,15 @@ std::string WriteLanguages(const std::vector<translate::Language>& languages) {
   }
   json.EndArray();
   return json.text() + "\n";
+}
+
+HttpReply LibreErrorReply(const absl::Status& status) {
+  HttpReply reply = V2ErrorReply(status);
+  if (reply.status == 401) {
+    reply.status = 403;
+    reply.headers.clear();
+  }
+  return reply;
 }
 
 }  // namespace beamwright::http

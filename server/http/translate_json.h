@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/translate.pb.h"
+#include "server/http/listener.h"
 #include "server/translate/detect.h"
 #include "server/translate/directions.h"
 
@@ -56,6 +57,9 @@ std::string WriteDetected(const std::vector<translate::DetectedLanguage>& langua
 
 // [{"code": "en", "name": "English", "targets": ["en", "fr"]}].
 std::string WriteLanguages(const std::vector<translate::Language>& languages);
+
+// {"error": "..."} with LibreTranslate's HTTP statuses: 403 for a missing or wrong key.
+HttpReply LibreErrorReply(const absl::Status& status);
 
 }  // namespace beamwright::http
 

@@ -18,6 +18,8 @@
 namespace beamwright::http {
 namespace {
 
+using google::protobuf::Struct;
+
 constexpr char kSettings[] = "/frontend/settings";
 constexpr char kHealth[] = "/health";
 constexpr char kGetOrPost[] = "GET, POST";
@@ -40,7 +42,7 @@ const Route* FindRoute(const std::string& path) {
 
 bool IsDeepL(const HttpRequest& request) { return absl::StartsWith(request.path, "/v2/"); }
 
-absl::StatusOr<google::protobuf::Struct> MembersOf(const HttpRequest& request) {
+absl::StatusOr<Struct> MembersOf(const HttpRequest& request) {
   return ParseMembers(request.header("Content-Type"), request.body);
 }
 
@@ -49,24 +51,9 @@ int64_t CountCharacters(absl::string_view text) {
                        [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
-absl::StatusOr<TranslateBody> ReadBody(const HttpRequest& request) {
-  BW_ASSIGN_OR_RETURN(google::protobuf::Struct members, MembersOf(request));
-  return request.path == "/translate" ? ReadTranslateBody(std::move(members))
-                                      : ReadFileBody(std::move(members));
-}
-
 HttpReply TextReply(std::string body) {
   HttpReply reply;
   reply.body = std::move(body);
-  return reply;
-}
-
-HttpReply LibreErrorReply(const absl::Status& status) {
-  HttpReply reply = V2ErrorReply(status);
-  if (reply.status == 401) {
-    reply.status = 403;
-    reply.headers.clear();
-  }
   return reply;
 }
 
@@ -81,16 +68,17 @@ HttpReply TranslateRoutes::Refuse(const HttpRequest& request, const absl::Status
   return IsDeepL(request) ? DeepLErrorReply(why) : LibreErrorReply(why);
 }
 
-absl::StatusOr<access::Identity> TranslateRoutes::AdmitByKey(const HttpRequest& request) const {
+absl::StatusOr<access::Identity> TranslateRoutes::AdmitByKey(
+    const HttpRequest& request, std::optional<absl::StatusOr<Struct>>& members) const {
   constexpr absl::string_view kDeepLKey = "DeepL-Auth-Key ";
   std::string authorization = request.header(access::kAuthorizationHeader);
   if (absl::StartsWith(authorization, kDeepLKey)) {
     authorization = absl::StrCat("Bearer ", authorization.substr(kDeepLKey.size()));
   }
   if (authorization.empty() && access_.guarded()) {
-    const auto members = MembersOf(request);
+    members = MembersOf(request);
     const std::string key =
-        members.ok() ? TextMember(*members, IsDeepL(request) ? "auth_key" : "api_key") : "";
+        members->ok() ? TextMember(**members, IsDeepL(request) ? "auth_key" : "api_key") : "";
     authorization = key.empty() ? "" : absl::StrCat("Bearer ", key);
   }
   return Admit(access_, request, authorization);
@@ -110,24 +98,29 @@ HttpReply TranslateRoutes::Handle(const HttpRequest& request) const {
     const absl::Status status = core_.state().CheckAccepting();
     return status.ok() ? TextReply("{\"status\":\"ok\"}\n") : LibreErrorReply(status);
   }
-  const absl::StatusOr<access::Identity> identity = AdmitByKey(request);
+  std::optional<absl::StatusOr<Struct>> members;  // read once: bodies may be large
+  const absl::StatusOr<access::Identity> identity = AdmitByKey(request, members);
   if (!identity.ok()) {
     return Refuse(request, identity.status());
   }
   if (const absl::Status loaded = core_.state().CheckLoaded(); !loaded.ok()) {
     return Refuse(request, loaded);
   }
-  if (IsDeepL(request)) {
-    return HandleDeepL(request, *identity);
-  }
   if (request.path == "/languages") {
     return TextReply(WriteLanguages(translator_->Languages()));
   }
-  return request.path == "/detect" ? Detect(request) : Translate(request, *identity);
+  if (!members.has_value()) {
+    members = MembersOf(request);
+  }
+  if (IsDeepL(request)) {
+    return HandleDeepL(request, *identity, *members);
+  }
+  return request.path == "/detect" ? Detect(request, *members)
+                                   : Translate(request, *identity, *std::move(members));
 }
 
-HttpReply TranslateRoutes::Detect(const HttpRequest& request) const {
-  const auto members = MembersOf(request);
+HttpReply TranslateRoutes::Detect(const HttpRequest& request,
+                                  const absl::StatusOr<Struct>& members) const {
   if (!members.ok()) {
     return Refuse(request, members.status());
   }
@@ -150,9 +143,8 @@ HttpReply TranslateRoutes::Detect(const HttpRequest& request) const {
   return TextReply(WriteDetected(*detected));
 }
 
-HttpReply TranslateRoutes::HandleDeepL(const HttpRequest& request,
-                                       const access::Identity& identity) const {
-  const auto members = MembersOf(request);
+HttpReply TranslateRoutes::HandleDeepL(const HttpRequest& request, const access::Identity& identity,
+                                       const absl::StatusOr<Struct>& members) const {
   if (request.path == "/v2/languages") {
     return members.ok() ? TextReply(WriteDeepLLanguages(translator_->Languages(),
                                                         TextMember(*members, "type")))
@@ -216,9 +208,13 @@ HttpReply TranslateRoutes::Settings() const {
   return JsonReply(json);
 }
 
-HttpReply TranslateRoutes::Translate(const HttpRequest& request,
-                                     const access::Identity& identity) const {
-  absl::StatusOr<TranslateBody> body = ReadBody(request);
+HttpReply TranslateRoutes::Translate(const HttpRequest& request, const access::Identity& identity,
+                                     absl::StatusOr<Struct> members) const {
+  const bool is_file = request.path == "/translate_file";
+  absl::StatusOr<TranslateBody> body = !members.ok()
+                                           ? absl::StatusOr<TranslateBody>(members.status())
+                                       : is_file ? ReadFileBody(*std::move(members))
+                                                 : ReadTranslateBody(*std::move(members));
   absl::StatusOr<v1::TranslateRequest> asked(v1::TranslateRequest{});
   const auto kept = std::make_shared<TranslateBody>();  // what the answer's form depends on
   if (body.ok()) {
@@ -234,8 +230,7 @@ HttpReply TranslateRoutes::Translate(const HttpRequest& request,
       [&](const serving::Caller& caller, translate::TranslateDone done) {
         translator_->Translate(std::move(asked), caller, std::move(done));
       },
-      [kept, is_file = request.path ==
-                       "/translate_file"](const absl::StatusOr<v1::TranslateResponse>& answer) {
+      [kept, is_file](const absl::StatusOr<v1::TranslateResponse>& answer) {
         if (!answer.ok()) {
           return LibreErrorReply(InMembers(answer.status(), is_file ? "file" : "q", kept->is_list));
         }

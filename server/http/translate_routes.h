@@ -4,12 +4,16 @@
 #ifndef BEAMWRIGHT_SERVER_HTTP_TRANSLATE_ROUTES_H_
 #define BEAMWRIGHT_SERVER_HTTP_TRANSLATE_ROUTES_H_
 
+#include <google/protobuf/struct.pb.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/access.h"
 #include "server/http/listener.h"
@@ -35,13 +39,19 @@ class TranslateRoutes {
   HttpReply Handle(const HttpRequest& request) const;
 
  private:
-  HttpReply Translate(const HttpRequest& request, const access::Identity& identity) const;
-  HttpReply Detect(const HttpRequest& request) const;
-  HttpReply HandleDeepL(const HttpRequest& request, const access::Identity& identity) const;
+  HttpReply Translate(const HttpRequest& request, const access::Identity& identity,
+                      absl::StatusOr<google::protobuf::Struct> members) const;
+  HttpReply Detect(const HttpRequest& request,
+                   const absl::StatusOr<google::protobuf::Struct>& members) const;
+  HttpReply HandleDeepL(const HttpRequest& request, const access::Identity& identity,
+                        const absl::StatusOr<google::protobuf::Struct>& members) const;
   HttpReply Settings() const;
   HttpReply Refuse(const HttpRequest& request, const absl::Status& why) const;
   // Who asks: by the header Authorization, else by the member api_key or auth_key of the body.
-  absl::StatusOr<access::Identity> AdmitByKey(const HttpRequest& request) const;
+  // Where it reads the body, `members` are those of the body.
+  absl::StatusOr<access::Identity> AdmitByKey(
+      const HttpRequest& request,
+      std::optional<absl::StatusOr<google::protobuf::Struct>>& members) const;
 
   const access::Access& access_;
   serving::Core& core_;

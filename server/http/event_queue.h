@@ -1,0 +1,37 @@
+// EventQueue: the server-sent events of a reply (HTML Standard, section 9.2), from the call that
+// makes them to the connection that sends them.
+#ifndef BEAMWRIGHT_SERVER_HTTP_EVENT_QUEUE_H_
+#define BEAMWRIGHT_SERVER_HTTP_EVENT_QUEUE_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/http/listener.h"
+
+namespace beamwright::http {
+
+// One thread at a time.
+class EventQueue {
+ public:
+  // data: one line.
+  void Add(absl::string_view data);
+  // The last event: `last`, or of a call that failed its error. No other may follow.
+  void End(const absl::Status& status, absl::string_view last);
+
+  bool is_empty() const { return events_.empty(); }
+  // The events that wait, as HttpReply::next_piece has it. False: all were sent.
+  bool NextPiece(std::string& piece);
+
+ private:
+  std::string events_;
+  bool has_ended_ = false;
+};
+
+// A reply whose body is events.
+HttpReply EventReply(std::function<bool(std::string&)> next_piece);
+
+}  // namespace beamwright::http
+
+#endif  // BEAMWRIGHT_SERVER_HTTP_EVENT_QUEUE_H_
