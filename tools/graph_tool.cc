@@ -210,7 +210,7 @@ void DefineInit(CLI::App& app, Flags& flags) {
   command->add_option(
       "--target-vocab,--target-vocabulary,--tokens", init.target_vocab,
       "Target vocabulary, in the same forms; of CTC and transducers a tokens.txt with 'TOKEN "
-      "ID' a line or a vocab.json, too; of taggers their labels, likewise");
+      "ID' a line or a vocab.json, too; of taggers the labels, in these forms");
   command->add_option("--shortlist", init.shortlist,
                       "Binary lexical shortlist of a Marian model (lex.*.s2t.bin)");
   command->add_option("--from", init.source_language,

@@ -1,5 +1,5 @@
 // WordNgram: an n-gram model of words behind a search over letters or pieces of words, as
-// flashlight-text and pyctcdecode have it. Tokens write text; a word is what stands between spaces,
+// flashlight-text and pyctcdecode have it. Tokens write text; a word is the text between spaces,
 // and the model scores it when it ends:
 //
 //   log p(w | words before), of a word that the model does not list log p(<unk> | ...) - penalty

@@ -480,7 +480,7 @@ absl::Status AddFurtherInputs(const DecodeModel& model, const v1::Source& source
 
 int MaxSourceLength(const DecodeModel& model) {
   constexpr int kMost = 100000;
-  constexpr int kMostSamples = 160 * kMost;  // as long as so many frames of 10 ms
+  constexpr int kMostSamples = 160 * kMost;  // the samples of kMost frames of 10 ms
   const bool is_samples = model.parts().sound != nullptr && model.parts().sound->is_samples();
   const int configured = model.config().limits().max_source_length();
   const int most = configured > 0 ? configured : is_samples ? kMostSamples : kMost;

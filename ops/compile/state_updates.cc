@@ -69,10 +69,7 @@ class UpdateFinder : private MatrixTerms {
   }
 
  private:
-  bool IsState(ValueId id, ValueId state) const {
-    id = Plain(id);
-    return id == state;
-  }
+  bool IsState(ValueId id, ValueId state) const { return Plain(id) == state; }
 
   std::optional<Update> Find(const CarriedValue& carried) const {
     const ValueId root = Plain(carried.next);
@@ -330,9 +327,8 @@ class UpdateFinder : private MatrixTerms {
                        [](int64_t extent) { return extent >= 0; });
   }
   bool DependsOn(ValueId value, ValueId on) const {
-    const ValueId wanted[] = {value};
     std::vector<bool> reached(graph_.nodes.size(), false);
-    reached[static_cast<size_t>(wanted[0].node)] = true;
+    reached[static_cast<size_t>(value.node)] = true;
     for (int i = value.node; i > on.node; --i) {
       for (const ValueId input : graph_.node(i).inputs) {
         if (reached[static_cast<size_t>(i)] && input.present()) {
@@ -343,7 +339,7 @@ class UpdateFinder : private MatrixTerms {
     return reached[static_cast<size_t>(on.node)];
   }
 
-  // Appends a node, those that it reads first: a query may stand behind the state that it reads.
+  // Appends a node, those that it reads first: a query may come after the state that it reads.
   void Emit(int index) {
     if (is_done_[static_cast<size_t>(index)]) {
       return;

@@ -221,7 +221,7 @@ struct MaxPoolOp {
     return absl::OkStatus();
   }
 
-  // The largest, without a number that is none: NaN stands for no number so far.
+  // The largest number; NaN until one was seen.
   template <typename T>
   static void PlaneOfValues(const WindowAxes& axes, const T* in, T* out) {
     constexpr bool kIsFloat = std::is_floating_point_v<T>;

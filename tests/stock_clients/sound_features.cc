@@ -27,8 +27,8 @@ int main(int argc, char** argv) {
   for (float sample = 0; std::fread(&sample, sizeof(sample), 1, stdin) == 1;) {
     samples.push_back(sample);
   }
-  const auto told = static_cast<size_t>(std::atoi(argv[2]));
-  const size_t piece = told == 0 ? std::max<size_t>(1, samples.size()) : told;
+  const auto given = static_cast<size_t>(std::atoi(argv[2]));
+  const size_t piece = given == 0 ? std::max<size_t>(1, samples.size()) : given;
   beamwright::sound::FrontEndStream stream(*front_end);
   std::vector<float> features;
   for (size_t at = 0; at < samples.size(); at += piece) {

@@ -214,6 +214,19 @@ TEST(FrontEndTest, SilenceIsTheFloor) {
   }
 }
 
+// What a stream makes of samples that come in pieces of any size up to 499.
+std::vector<float> FeaturesOfPieces(const std::vector<float>& samples, std::mt19937& random,
+                                    FrontEndStream& stream) {
+  std::vector<float> features;
+  for (size_t at = 0; at < samples.size();) {
+    const size_t end = std::min(samples.size(), at + random() % 500);
+    stream.Add(absl::MakeConstSpan(samples).subspan(at, end - at), features);
+    at = end;
+  }
+  stream.Finish(features);
+  return features;
+}
+
 TEST(FrontEndTest, PiecesChangeNoBit) {
   std::mt19937 random(26);
   for (int i = 0; i < 300; ++i) {
@@ -224,14 +237,7 @@ TEST(FrontEndTest, PiecesChangeNoBit) {
     const std::vector<float> samples = Noise(static_cast<int>(random() % 3000));
     const auto front_end = Made(options);
     FrontEndStream stream(front_end);
-    std::vector<float> features;
-    for (size_t at = 0; at < samples.size();) {
-      const size_t end = std::min(samples.size(), at + random() % 500);
-      stream.Add(absl::MakeConstSpan(samples).subspan(at, end - at), features);
-      at = end;
-    }
-    stream.Finish(features);
-    EXPECT_EQ(features, Features(options, samples)) << i;
+    EXPECT_EQ(FeaturesOfPieces(samples, random, stream), Features(options, samples)) << i;
     EXPECT_EQ(stream.num_frames(),
               front_end->NumStreamFrames(static_cast<int64_t>(samples.size())));
   }
@@ -247,13 +253,7 @@ TEST(FrontEndTest, PiecesChangeNoBitOfAnyKind) {
       const std::vector<float> samples = Noise(static_cast<int>(random() % 3000));
       const auto front_end = Made(config);
       FrontEndStream stream(front_end);
-      std::vector<float> features;
-      for (size_t at = 0; at < samples.size();) {
-        const size_t end = std::min(samples.size(), at + random() % 500);
-        stream.Add(absl::MakeConstSpan(samples).subspan(at, end - at), features);
-        at = end;
-      }
-      stream.Finish(features);
+      std::vector<float> features = FeaturesOfPieces(samples, random, stream);
       EXPECT_EQ(features, Features(config, samples)) << kind << ", " << samples.size();
       front_end->Complete(features);
       EXPECT_EQ(static_cast<int64_t>(features.size()),

@@ -143,7 +143,7 @@ TEST(ElementwiseChainsTest, ChannelsBroadcastWithinAChain) {
   }
 }
 
-// Channels beside parts of a Split.
+// A value for each channel, with parts of a Split as operands.
 TEST(ElementwiseChainsTest, ChannelsAndWindowsStayApart) {
   GraphBuilder graph;
   const auto x = graph.Parameter("x", DType::kF32, {-1, 3, 8});
