@@ -1,5 +1,6 @@
 #include "ops/base/utf8.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -54,6 +55,11 @@ absl::Status CheckUtf8(absl::string_view text) {
     at += static_cast<size_t>(length);
   }
   return absl::OkStatus();
+}
+
+int64_t CountCharacters(absl::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
 }  // namespace beamwright

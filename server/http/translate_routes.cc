@@ -10,6 +10,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 #include "server/http/deepl_json.h"
 #include "server/http/paths.h"
 #include "server/http/replies.h"
@@ -44,11 +45,6 @@ bool IsDeepL(const HttpRequest& request) { return absl::StartsWith(request.path,
 
 absl::StatusOr<Struct> MembersOf(const HttpRequest& request) {
   return ParseMembers(request.header("Content-Type"), request.body);
-}
-
-int64_t CountCharacters(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
 HttpReply TextReply(std::string body) {

@@ -12,6 +12,7 @@
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
+#include "ops/base/utf8.h"
 #include "server/translate/alignment.h"
 #include "server/translate/detect.h"
 #include "server/translate/join_unit.h"
@@ -27,11 +28,6 @@ constexpr size_t kMaxInFlight = 64;
 // Of a text in its parsed form, its pieces and its sentences' results, for each of its bytes.
 constexpr int64_t kHeldPerByte = 12;
 constexpr int64_t kHeldPerByteOfMarkup = 48;  // each tag is an element
-
-int64_t CountCharacters(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
-}
 
 absl::Status CheckRequest(const v1::TranslateRequest& request) {
   status::Faults faults;
@@ -427,6 +423,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 
   // The units as the model of this pass translates them.
   void JoinTexts() {
+    std::vector<MarkedText> joined;
     size_t first = 0;  // sentence of the unit
     for (size_t i = 0; i < units_.size(); ++i) {
       size_t behind = first;
@@ -438,16 +435,14 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       for (size_t rank = 0; rank < (IsLastPass() ? num_alternatives_ + 1 : 1); ++rank) {
         ways.push_back(Joined(i, sentences, rank));
       }
-      joined_.push_back(std::move(ways[0]));
+      joined.push_back(std::move(ways[0]));
       if (IsLastPass()) {
         further_.emplace_back(std::make_move_iterator(ways.begin() + 1),
                               std::make_move_iterator(ways.end()));
       }
       first = behind;
     }
-    // Pieces are views into the old units.
-    units_.swap(joined_);
-    joined_.clear();
+    units_ = std::move(joined);  // last, since pieces are views into the old ones
   }
 
   // A unit with the translations of this rank; of a sentence that has fewer, with the best.
@@ -536,7 +531,6 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   double confidence_ = 0;            // of a language that was found out
   std::vector<Document> documents_;  // of the texts, without their units
   std::vector<MarkedText> units_;    // of all texts, as the models so far translated them
-  std::vector<MarkedText> joined_;
   std::vector<std::vector<MarkedText>> further_;  // of each unit, by rank
   // Of the pass.
   size_t pass_ = 0;

@@ -375,11 +375,6 @@ class FrameTextReader {
     return absl::OkStatus();
   }
 
-  static int64_t CountCharacters(absl::string_view token) {
-    return std::count_if(token.begin(), token.end(),
-                         [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-  }
-
   const FrameColumns& columns_;
   const FrameTextHints& hints_;
   std::vector<std::string>& reasons_;

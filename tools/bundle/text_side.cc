@@ -10,19 +10,13 @@
 #include "absl/strings/match.h"
 #include "absl/types/span.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 #include "ops/base/vocabulary.h"
 #include "tools/bundle/subword_mark.h"
 #include "tools/bundle/usual_tokens.h"
 
 namespace beamwright::tools {
 namespace {
-
-bool IsOneCharacter(absl::string_view token) {
-  const auto starts_character = [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  };
-  return std::count_if(token.begin(), token.end(), starts_character) == 1;
-}
 
 // The usual token that the vocabulary holds; "" if none.
 std::string FindUsual(const std::set<std::string>& tokens,
@@ -98,7 +92,7 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
   config.set_vocabulary(absl::StrCat(side, ".vocab"));
   text.size = static_cast<int64_t>(tokens.size());
   const bool characters = std::all_of(tokens.begin(), tokens.end(), [](const std::string& token) {
-    return LooksSpecial(token) || IsOneCharacter(token);
+    return LooksSpecial(token) || CountCharacters(token) == 1;
   });
   const std::optional<v1::SubwordMark> mark =
       characters ? std::nullopt : FindSubwordMark(side, tokens, reasons);

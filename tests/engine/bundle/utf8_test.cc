@@ -92,6 +92,8 @@ TEST(Utf8Test, SplitsIntoCharacters) {
   std::vector<absl::string_view> characters;
   ASSERT_TRUE(SplitCharacters("aé€😀", characters).ok());
   EXPECT_EQ(characters, (std::vector<absl::string_view>{"a", "é", "€", "😀"}));
+  EXPECT_EQ(CountCharacters("aé€😀"), 4);
+  EXPECT_EQ(CountCharacters(""), 0);
 }
 
 TEST(LowercaseLatinTest, AgreesWithTheLibrarysTableUpToLatinExtendedA) {
