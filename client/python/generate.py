@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Writes what the package has of the protos: the messages' descriptors and the options; and its version.
+"""Writes the package's generated files.
+
+These are the messages' descriptors and the options of the protos, the version, and the client for threads,
+which is the client for asyncio (_aio.py) without what is asynchronous.
 
     build/venv-python/bin/python client/python/generate.py            # writes the files
     build/venv-python/bin/python client/python/generate.py --check    # compares; 1 if they differ
 
-Needs protoc and the package `protobuf` (4.22 or newer), which ./dev test installs there. The files are
-kept in the repository, so that building the package, from a checkout or an sdist, needs neither. The
+Needs protoc and the packages `protobuf` (4.22 or newer) and `ruff`, which ./dev test installs there. The
+files are kept in the repository, so that building the package, from a checkout or an sdist, needs neither. The
 descriptors are the same whatever protoc writes them, and are loaded into a pool of the package's own:
 they work with every protobuf from 4.21 on and share no names with other packages in the process.
 """
@@ -247,6 +250,73 @@ def version_source() -> str:
     return f'{said}\n\n__version__ = "{found[1]}"\n'
 
 
+# The clients for threads are those for asyncio without what is asynchronous.
+OF_ASYNCIO = {"_aio.py": "_client.py", "_aio_in_order.py": "_in_order.py"}
+TEXT_OF_THREADS = [
+    ("The client for asyncio.", "The client for threads"),
+    ("Calls of asyncio, answered in", "Calls, answered in"),
+    (
+        "A client of a Beamwright server for asyncio.\n\n"
+        "    It may be used in one event loop after another, not in several at a time.",
+        "A client of a Beamwright server, for any number of threads.",
+    ),
+    ("an async with\n    statement", "a with statement"),
+    ("Any iterable, or asynchronous one;", "Any iterable;"),
+    ("An asynchronous iterator", "An iterator"),
+    ("as they come, asynchronously or not", "as they come"),
+    ("Iterable[SourceLike] | AsyncIterable[SourceLike]", "Iterable[SourceLike]"),
+    ("Awaitable[list[Decoded | BeamwrightError]]", "list[Decoded | BeamwrightError]"),
+    (", Awaitable, Callable", ", Callable"),
+    ("AsyncIterable, AsyncIterator, Callable, Iterable, Mapping", "Callable, Iterable, Iterator, Mapping"),
+    ("for answer in answers:\n                    yield answer", "yield from answers"),
+    ("(grpc.RpcError, asyncio.CancelledError)", "grpc.RpcError"),
+]
+NAMES_OF_THREADS = [
+    (r"\bStopAsyncIteration\b", "StopIteration"),
+    (r"\bAsync(\w+)", r"\1"),
+    (r"\bAioConnection\b", "Connection"),
+    (r"\b_aio_in_order\b", "_in_order"),
+    (r"\basync_requests_of\b", "requests_of"),
+    (r"\b_bulk\.aiterate\(", "iter("),
+    (r"\basyncio\b", "time"),
+    (r"\b__a(enter|exit|iter|next)__", r"__\1__"),
+    (r"\basync (def|for|with)\b", r"\1"),
+    (r"\bawait ", ""),
+    (r"\ba(iter|next)\(", r"\1("),
+    (r"\.aclose\(", ".close("),
+]
+
+
+def sources_of_threads() -> dict[pathlib.Path, bytes]:
+    """The modules for threads, by those for asyncio; a rule that no module needs is an error."""
+    texts = {name: (PACKAGE / name).read_text() for name in OF_ASYNCIO}
+    rules = [(re.escape(old), new.replace("\\", r"\\")) for old, new in TEXT_OF_THREADS]
+    for pattern, replacement in [*rules, *NAMES_OF_THREADS]:
+        if not any(re.search(pattern, text) for text in texts.values()):
+            raise SystemExit(f"generate.py: no module for asyncio has {pattern}")
+        texts = {name: re.sub(pattern, replacement, text) for name, text in texts.items()}
+    made = {}
+    for name, text in texts.items():
+        first, rest = text.split("\n", 1)
+        said = f'{first[:-3].rstrip(".")}; made by generate.py from {name}: do not edit."""\n'
+        made[PACKAGE / OF_ASYNCIO[name]] = tidied(said + rest)
+    return made
+
+
+def tidied(source: str) -> bytes:
+    """The source with its imports sorted, in the package's style."""
+    content = source.encode()
+    for command in (["check", "--quiet", "--fix-only", "--select", "I"], ["format", "--quiet"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--no-cache", "--config", HERE / "pyproject.toml", "-"],
+            input=content,
+            capture_output=True,
+            check=True,
+        )
+        content = done.stdout
+    return content
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
@@ -256,6 +326,7 @@ def main() -> int:
         PACKAGE / "_descriptors.binpb": runtime_descriptors(protos),
         PACKAGE / "_options.py": Writer(protos).source().encode(),
         PACKAGE / "_version.py": version_source().encode(),
+        **sources_of_threads(),
     }
     stale = [path for path, content in files.items() if not path.exists() or path.read_bytes() != content]
     if not check:
@@ -263,10 +334,7 @@ def main() -> int:
             path.write_bytes(files[path])
         return 0
     for path in stale:
-        print(
-            f"{path.relative_to(ROOT)} is not what the protos and CMakeLists.txt say; "
-            "run client/python/generate.py"
-        )
+        print(f"{path.relative_to(ROOT)} is not what its sources make; run client/python/generate.py")
     return 1 if stale else 0
 
 

@@ -43,6 +43,8 @@ def test_many(server, client, words):
             assert [answer async for answer in aio.decode_many(words[:60], batch_size=7)] == expected
             assert [answer async for answer in aio.decode_many(produce())] == expected
             results = [one async for one in aio.decode_many(["cat", "", 3.5], on_error="return")]
+            [wrong] = [one async for one in aio.decode_many([3.5], on_error="return")]  # no call is sent
+            assert isinstance(wrong, beamwright.ArgumentTypeError)
             assert [getattr(one, "index", None) for one in results] == [None, 1, None]
             with pytest.raises(beamwright.InvalidArgumentError, match="source 1"):
                 _ = [one async for one in aio.decode_many(["cat", "", "dog"])]

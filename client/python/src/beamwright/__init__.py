@@ -71,25 +71,24 @@ from ._types import (
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from ._aio import AsyncClient, AsyncDecodeStream
+    from ._aio import AsyncClient, AsyncDecodeStream, AsyncRecognizeStream
     from ._bundles import Bundle
-    from ._client import Client, DecodeStream
+    from ._client import Client, DecodeStream, RecognizeStream
     from ._keras import from_keras
     from ._model import Model
     from ._onnx import from_onnx
-    from ._recognize import AsyncRecognizeStream, RecognizeStream
     from ._server import Server, serve
     from ._torch import from_torch
 
 _LATER = {
     "AsyncClient": "_aio",
     "AsyncDecodeStream": "_aio",
-    "AsyncRecognizeStream": "_recognize",
+    "AsyncRecognizeStream": "_aio",
     "Bundle": "_bundles",
     "Client": "_client",
     "DecodeStream": "_client",
     "Model": "_model",
-    "RecognizeStream": "_recognize",
+    "RecognizeStream": "_client",
     "Server": "_server",
     "from_keras": "_keras",
     "from_onnx": "_onnx",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import grpc
 
 from . import _answers, _bulk, _calls, _recognize, _wire
+from ._aio_in_order import handed_out, in_order
 from ._base import BaseClient
-from ._calls import seconds
+from ._calls import check_process, seconds
 from ._connection import AioConnection, Settings
-from ._errors import BeamwrightError, ClientClosedError, Code, make_error
+from ._errors import BeamwrightError, Code, RpcError, make_error
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
-from ._recognize import AsyncRecognizeStream
 from ._requests import set_source_or_prompt
 from ._retries import StreamTries
 from ._types import (
@@ -25,6 +25,7 @@ from ._types import (
     ModelDescription,
     ModelSummary,
     Recognition,
+    RecognizeUpdate,
     Scored,
     SourceLike,
     StreamUpdate,
@@ -53,12 +54,14 @@ class AsyncDecodeStream(AsyncIterator[StreamUpdate]):
         self._tries = StreamTries(settings, timeout)
         self._start = start
         self._call = start(timeout)
-        self._messages = self._call.__aiter__()
+        self._messages = aiter(self._call)
         self._source = source
         self._settings = settings
+        self._process = os.getpid()
         self._result: Decoded | None = None
 
     async def __anext__(self) -> StreamUpdate:
+        check_process(self._process)
         while True:
             try:
                 message = await anext(self._messages)
@@ -69,10 +72,10 @@ class AsyncDecodeStream(AsyncIterator[StreamUpdate]):
                 if wait is None:
                     raise failure from None
             await asyncio.sleep(wait)
-            if self._tries.over:
+            if self._tries.over:  # closed meanwhile
                 raise failure
             self._call = self._start(self._tries.left())
-            self._messages = self._call.__aiter__()
+            self._messages = aiter(self._call)
         self._tries.end()
         update = _answers.stream_update(message, self._source)
         self._result = update.result or self._result
@@ -98,14 +101,39 @@ class AsyncDecodeStream(AsyncIterator[StreamUpdate]):
         await self.close()
 
 
-async def _iterate(sources: Any) -> AsyncIterator[Any]:
-    """Any iterable as an asynchronous one."""
-    if hasattr(sources, "__aiter__"):
-        async for source in sources:
-            yield source
-        return
-    for source in sources:
-        yield source
+class AsyncRecognizeStream(AsyncIterator[RecognizeUpdate]):
+    """The messages of a recognition as they come. Closing it ends the call."""
+
+    def __init__(self, call: Any, requests: _recognize.Kept, settings: Settings) -> None:
+        self._call = call
+        self._messages = aiter(call)
+        self._requests = requests
+        self._settings = settings
+        self._process = os.getpid()
+        self._gathered = _recognize.Gathered()
+
+    async def __anext__(self) -> RecognizeUpdate:
+        check_process(self._process)
+        try:
+            return self._gathered.take(await anext(self._messages))
+        except (grpc.RpcError, asyncio.CancelledError) as error:
+            raise self._requests.failure(error, self._settings) from None
+
+    async def result(self) -> Recognition:
+        """All segments; reads what is left of the stream."""
+        async for _ in self:
+            pass
+        return self._gathered.result()
+
+    async def close(self) -> None:
+        """Ends the call, if it is under way."""
+        self._call.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 class AsyncClient(BaseClient):
@@ -238,69 +266,18 @@ class AsyncClient(BaseClient):
         _calls.check_bulk(batch_size, max_in_flight, on_error)
         request = self._decode_request("decode_many", model, version, options)
         seconds(timeout, self._settings.timeout)
-        iterator = _iterate(sources)
-        answers = self._answers(iterator, request, timeout, batch_size, max_in_flight)
-        return self._handed_out(answers, on_error, _bulk.Progress(progress, sources))
-
-    async def _handed_out(
-        self,
-        answers: AsyncGenerator[Decoded | BeamwrightError, None],
-        on_error: str,
-        progress: _bulk.Progress,
-    ) -> AsyncIterator[Any]:
-        try:
-            async for answer in answers:
-                if on_error == "raise" and isinstance(answer, BeamwrightError):
-                    raise answer
-                progress.step()
-                yield answer
-        finally:
-            progress.close()
-            await answers.aclose()
-
-    async def _answers(
-        self,
-        sources: AsyncIterator[Any],
-        template: Any,
-        timeout: float | None,
-        size: int,
-        most: int,
-    ) -> AsyncGenerator[Decoded | BeamwrightError, None]:
-        under_way: deque[_bulk.Batch] = deque()
-        taken = 0
-        more = True
-        try:
-            while more or under_way:
-                while more and len(under_way) < most and not (under_way and under_way[0].call.done()):
-                    batch = _bulk.Batch(template, taken)
-                    while not batch.is_full(size):
-                        try:
-                            batch.add(await anext(sources))
-                        except StopAsyncIteration:
-                            more = False
-                            break
-                    taken += len(batch)
-                    if len(batch):
-                        batch.call = self._start(batch, timeout)
-                        under_way.append(batch)
-                if under_way:
-                    batch = under_way[0]
-                    answers = await self._answers_of(batch, timeout)
-                    under_way.popleft()
-                    for answer in answers:
-                        yield answer
-        finally:
-            for batch in under_way:
-                batch.call.cancel()
+        answers = in_order(
+            _bulk.aiterate(sources),
+            request,
+            batch_size,
+            max_in_flight,
+            start=lambda batch: self._start(batch, timeout),
+            answers_of=lambda batch: self._answers_of(batch, timeout),
+        )
+        return handed_out(answers, on_error, _bulk.Progress(progress, sources))
 
     def _start(self, batch: _bulk.Batch, timeout: float | None) -> Any:
-        if not batch.request.sources:
-            return _bulk.Nothing()
-        return self._connection.stub(_wire.DECODE)(
-            batch.request,
-            timeout=seconds(timeout, self._settings.timeout),
-            metadata=self._settings.metadata,
-        )
+        return self._connection.begin(_wire.DECODE, batch.request, seconds(timeout, self._settings.timeout))
 
     async def _answers_of(self, batch: _bulk.Batch, timeout: float | None) -> list[Decoded | BeamwrightError]:
         answers = await self._answers_of_call(batch)
@@ -316,13 +293,9 @@ class AsyncClient(BaseClient):
 
     async def _answers_of_call(self, batch: _bulk.Batch) -> list[Decoded | BeamwrightError]:
         try:
-            response = await batch.call
-        except grpc.RpcError as error:
-            self._raise_if_closed()
-            return batch.failures(self._settings.error_of(error))
-        except asyncio.CancelledError:
-            self._raise_if_closed()
-            raise
+            response = await self._connection.finish(batch.call)
+        except RpcError as error:
+            return batch.failures(error)
         return batch.answers(response)
 
     @_calls.with_options(DECODE_OPTIONS)
@@ -563,21 +536,4 @@ class AsyncClient(BaseClient):
         return _answers.health(await self._call(_wire.HEALTH, request, timeout))
 
     async def _call(self, method: _wire.Method, request: Any, timeout: float | None) -> Any:
-        stub = self._connection.stub(method)
-        try:
-            return await stub(
-                request,
-                timeout=seconds(timeout, self._settings.timeout),
-                metadata=self._settings.metadata,
-            )
-        except grpc.RpcError as error:
-            self._raise_if_closed()
-            raise self._settings.error_of(error) from None
-        except asyncio.CancelledError:
-            self._raise_if_closed()
-            raise
-
-    def _raise_if_closed(self) -> None:
-        # gRPC cancels what is under way when a channel is closed.
-        if self._connection.closed:
-            raise ClientClosedError("this client was closed while it was called") from None
+        return await self._connection.call(method, request, seconds(timeout, self._settings.timeout))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import AsyncIterator, Container, Generator
 from typing import Any, NamedTuple
 
 from . import _answers, _wire
-from ._calls import check_process
 from ._errors import BeamwrightError, Code, RpcError, make_error
 from ._requests import located, set_source
 from ._types import Decoded
@@ -172,62 +169,19 @@ class Nothing:
     def result(self) -> Any:
         return _wire.DecodeResponse()
 
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.result()
+        yield  # a generator, as `await` wants it
+
     def cancel(self) -> None:
         pass
 
 
-def in_order(
-    sources: Iterator[Any],
-    template: Any,
-    size: int,
-    most: int,
-    *,
-    start: Callable[[Batch], Any],
-    answers_of: Callable[[Batch], list[Decoded | BeamwrightError]],
-) -> Iterator[Decoded | BeamwrightError]:
-    """Answers in the order of their sources, with a limited number of batches under way.
-
-    `start` begins the call of a batch and returns a future of it, which `answers_of` waits for.
-    """
-    process = os.getpid()
-    under_way: deque[Batch] = deque()
-    taken = 0
-    more = True
-    try:
-        while more or under_way:
-            while more and len(under_way) < most and not (under_way and under_way[0].call.done()):
-                batch = Batch(template, taken)
-                while not batch.is_full(size):
-                    try:
-                        batch.add(next(sources))
-                    except StopIteration:
-                        more = False
-                        break
-                taken += len(batch)
-                if len(batch):
-                    batch.call = start(batch) if batch.request.sources else Nothing()
-                    under_way.append(batch)
-            if under_way:
-                yield from answers_of(under_way.popleft())
-    finally:
-        if os.getpid() == process:  # in a forked process their locks may be held for ever
-            for batch in under_way:
-                batch.call.cancel()
-
-
-def handed_out(
-    answers: Iterator[Decoded | BeamwrightError], on_error: str, progress: Progress
-) -> Iterator[Any]:
-    """The answers, or the first exception among them raised; in this process alone."""
-    process = os.getpid()
-    try:
-        for answer in answers:
-            if on_error == "raise" and isinstance(answer, BeamwrightError):
-                raise answer
-            progress.step()
-            yield answer
-            check_process(process)
-    finally:
-        progress.close()
-        if os.getpid() == process:
-            answers.close()  # type: ignore[attr-defined]  # a generator
+async def aiterate(sources: Any) -> AsyncIterator[Any]:
+    """Any iterable as an asynchronous one."""
+    if hasattr(sources, "__aiter__"):
+        async for source in sources:
+            yield source
+        return
+    for source in sources:
+        yield source

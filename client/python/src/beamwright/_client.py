@@ -1,4 +1,4 @@
-"""The client for threads."""
+"""The client for threads; made by generate.py from _aio.py: do not edit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from . import _answers, _bulk, _calls, _recognize, _wire
 from ._base import BaseClient
 from ._calls import check_process, seconds
 from ._connection import Connection, Settings
-from ._errors import BeamwrightError, ClientClosedError, Code, make_error
+from ._errors import BeamwrightError, Code, RpcError, make_error
+from ._in_order import handed_out, in_order
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
-from ._recognize import RecognizeStream
 from ._requests import set_source_or_prompt
 from ._retries import StreamTries
 from ._types import (
@@ -25,6 +25,7 @@ from ._types import (
     ModelDescription,
     ModelSummary,
     Recognition,
+    RecognizeUpdate,
     Scored,
     SourceLike,
     StreamUpdate,
@@ -53,6 +54,7 @@ class DecodeStream(Iterator[StreamUpdate]):
         self._tries = StreamTries(settings, timeout)
         self._start = start
         self._call = start(timeout)
+        self._messages = iter(self._call)
         self._source = source
         self._settings = settings
         self._process = os.getpid()
@@ -62,7 +64,7 @@ class DecodeStream(Iterator[StreamUpdate]):
         check_process(self._process)
         while True:
             try:
-                message = next(self._call)
+                message = next(self._messages)
                 break
             except grpc.RpcError as error:
                 failure = self._settings.error_of(error)
@@ -73,6 +75,7 @@ class DecodeStream(Iterator[StreamUpdate]):
             if self._tries.over:  # closed meanwhile
                 raise failure
             self._call = self._start(self._tries.left())
+            self._messages = iter(self._call)
         self._tries.end()
         update = _answers.stream_update(message, self._source)
         self._result = update.result or self._result
@@ -89,6 +92,41 @@ class DecodeStream(Iterator[StreamUpdate]):
     def close(self) -> None:
         """Ends the call, if it is under way."""
         self._tries.end()
+        self._call.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RecognizeStream(Iterator[RecognizeUpdate]):
+    """The messages of a recognition as they come. Closing it ends the call."""
+
+    def __init__(self, call: Any, requests: _recognize.Kept, settings: Settings) -> None:
+        self._call = call
+        self._messages = iter(call)
+        self._requests = requests
+        self._settings = settings
+        self._process = os.getpid()
+        self._gathered = _recognize.Gathered()
+
+    def __next__(self) -> RecognizeUpdate:
+        check_process(self._process)
+        try:
+            return self._gathered.take(next(self._messages))
+        except grpc.RpcError as error:
+            raise self._requests.failure(error, self._settings) from None
+
+    def result(self) -> Recognition:
+        """All segments; reads what is left of the stream."""
+        for _ in self:
+            pass
+        return self._gathered.result()
+
+    def close(self) -> None:
+        """Ends the call, if it is under way."""
         self._call.cancel()
 
     def __enter__(self) -> Self:
@@ -225,28 +263,18 @@ class Client(BaseClient):
         _calls.check_bulk(batch_size, max_in_flight, on_error)
         request = self._decode_request("decode_many", model, version, options)
         seconds(timeout, self._settings.timeout)
-        iterator = iter(sources)
-        answers = self._answers(iterator, request, timeout, batch_size, max_in_flight)
-        return _bulk.handed_out(answers, on_error, _bulk.Progress(progress, sources))
-
-    def _answers(
-        self, sources: Iterator[Any], template: Any, timeout: float | None, size: int, most: int
-    ) -> Iterator[Decoded | BeamwrightError]:
-        return _bulk.in_order(
-            sources,
-            template,
-            size,
-            most,
+        answers = in_order(
+            iter(sources),
+            request,
+            batch_size,
+            max_in_flight,
             start=lambda batch: self._start(batch, timeout),
             answers_of=lambda batch: self._answers_of(batch, timeout),
         )
+        return handed_out(answers, on_error, _bulk.Progress(progress, sources))
 
     def _start(self, batch: _bulk.Batch, timeout: float | None) -> Any:
-        return self._connection.stub(_wire.DECODE).future(
-            batch.request,
-            timeout=seconds(timeout, self._settings.timeout),
-            metadata=self._settings.metadata,
-        )
+        return self._connection.begin(_wire.DECODE, batch.request, seconds(timeout, self._settings.timeout))
 
     def _answers_of(self, batch: _bulk.Batch, timeout: float | None) -> list[Decoded | BeamwrightError]:
         answers = self._answers_of_call(batch)
@@ -262,13 +290,9 @@ class Client(BaseClient):
 
     def _answers_of_call(self, batch: _bulk.Batch) -> list[Decoded | BeamwrightError]:
         try:
-            response = batch.call.result()
-        except (grpc.RpcError, grpc.FutureCancelledError) as error:
-            if self._connection.closed:
-                raise ClientClosedError("this client was closed while it decoded") from None
-            if not isinstance(error, grpc.RpcError):
-                raise make_error(Code.CANCELLED, "the call was cancelled") from None
-            return batch.failures(self._settings.error_of(error))
+            response = self._connection.finish(batch.call)
+        except RpcError as error:
+            return batch.failures(error)
         return batch.answers(response)
 
     @_calls.with_options(DECODE_OPTIONS)
@@ -509,18 +533,4 @@ class Client(BaseClient):
         return _answers.health(self._call(_wire.HEALTH, request, timeout))
 
     def _call(self, method: _wire.Method, request: Any, timeout: float | None) -> Any:
-        stub = self._connection.stub(method)
-        try:
-            return stub(
-                request,
-                timeout=seconds(timeout, self._settings.timeout),
-                metadata=self._settings.metadata,
-            )
-        except grpc.RpcError as error:
-            if self._connection.closed:
-                raise ClientClosedError("this client was closed while it was called") from None
-            raise self._settings.error_of(error) from None
-        except ValueError:  # gRPC's word for it, if it was closed this very moment
-            if self._connection.closed:
-                raise ClientClosedError("this client is closed; make a new one") from None
-            raise
+        return self._connection.call(method, request, seconds(timeout, self._settings.timeout))

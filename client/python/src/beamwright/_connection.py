@@ -19,7 +19,7 @@ import grpc.aio
 from . import _wire
 from ._answers import error_of_call
 from ._calls import seconds
-from ._errors import ArgumentTypeError, ClientClosedError, Code, ForkError, RpcError, invalid
+from ._errors import ArgumentTypeError, ClientClosedError, Code, ForkError, RpcError, invalid, make_error
 from ._version import __version__
 
 DEFAULT_PORT = 8001
@@ -338,6 +338,37 @@ class Connection:
             turns = self._open_channels()
         return next(turns)[method]
 
+    def call(self, method: _wire.Method, request: Any, timeout: float | None) -> Any:
+        """The answer, or the exception of the call that failed."""
+        stub = self.stub(method)
+        try:
+            return stub(request, timeout=timeout, metadata=self.settings.metadata)
+        except grpc.RpcError as error:
+            raise self._failure(error) from None
+        except ValueError:  # gRPC's word for it, if it was closed this very moment
+            if self._closed:
+                raise ClientClosedError("this client is closed; make a new one") from None
+            raise
+
+    def begin(self, method: _wire.Method, request: Any, timeout: float | None) -> Any:
+        """A call under way, which `finish` waits for."""
+        return self.stub(method).future(request, timeout=timeout, metadata=self.settings.metadata)
+
+    def finish(self, call: Any) -> Any:
+        """As `call`, of a call that `begin` sent."""
+        try:
+            return call.result()
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: grpc.RpcError | grpc.FutureCancelledError) -> Exception:
+        # gRPC cancels calls when a channel is closed.
+        if self._closed:
+            return ClientClosedError("this client was closed while it was called")
+        if isinstance(error, grpc.RpcError):
+            return self.settings.error_of(error)
+        return make_error(Code.CANCELLED, "the call was cancelled")
+
     def _open_channels(self) -> Any:
         with self._lock:
             if self._closed:
@@ -389,6 +420,26 @@ class AioConnection:
             self._turns = itertools.cycle([_stubs(channel) for channel in self._channels])
             self._loop = loop
         return next(self._turns)[method]
+
+    async def call(self, method: _wire.Method, request: Any, timeout: float | None) -> Any:
+        """The answer, or the exception of the call that failed."""
+        return await self.finish(self.begin(method, request, timeout))
+
+    def begin(self, method: _wire.Method, request: Any, timeout: float | None) -> Any:
+        """A call under way, which `finish` waits for."""
+        return self.stub(method)(request, timeout=timeout, metadata=self.settings.metadata)
+
+    async def finish(self, call: Any) -> Any:
+        """As `call`, of a call that `begin` sent."""
+        try:
+            return await call
+        except (grpc.RpcError, asyncio.CancelledError) as error:
+            # gRPC cancels calls when a channel is closed.
+            if self._closed:
+                raise ClientClosedError("this client was closed while it was called") from None
+            if isinstance(error, grpc.RpcError):
+                raise self.settings.error_of(error) from None
+            raise
 
     async def close(self) -> None:
         """Ends what is under way; calls from here on raise ClientClosedError."""

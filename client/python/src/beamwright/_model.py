@@ -6,13 +6,14 @@ import math
 import os
 import pathlib
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _answers, _bulk, _calls, _programs, _wire
 from ._engine import Handle
 from ._errors import ArgumentTypeError, BeamwrightError, RpcError
+from ._in_order import handed_out, in_order
 from ._options import DECODE_OPTIONS, SCORE_OPTIONS
 from ._requests import set_source_or_prompt
 from ._types import Alignment, Decoded, ModelDescription, Scored, SourceLike, TargetLike
@@ -198,11 +199,11 @@ class Model:
         request = _calls.decode_request("decode_many", None, None, options)
         self._timeout_ms(timeout)
         answers = self._answers(iter(sources), request, timeout, batch_size, max_in_flight)
-        return _bulk.handed_out(answers, on_error, _bulk.Progress(progress, sources))
+        return handed_out(answers, on_error, _bulk.Progress(progress, sources))
 
     def _answers(
         self, sources: Iterator[Any], template: Any, timeout: float | None, size: int, most: int
-    ) -> Iterator[Decoded | BeamwrightError]:
+    ) -> Generator[Decoded | BeamwrightError, None]:
         process = os.getpid()
         pool = ThreadPoolExecutor(most, "beamwright")
 
@@ -210,7 +211,7 @@ class Model:
             return pool.submit(self._call, "decode", batch.request, _wire.DecodeResponse, timeout)
 
         try:
-            yield from _bulk.in_order(sources, template, size, most, start=start, answers_of=self._answers_of)
+            yield from in_order(sources, template, size, most, start=start, answers_of=self._answers_of)
         finally:
             if os.getpid() == process:
                 pool.shutdown()

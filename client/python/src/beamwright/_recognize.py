@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from . import _answers, _calls, _requests, _sound, _wire
+from . import _answers, _requests, _sound, _wire
 from ._errors import ArgumentTypeError, Code, invalid, make_error
 from ._types import Features, Recognition, RecognizedSegment, RecognizedWord, RecognizeUpdate, StableTokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from typing_extensions import Self
 
     from ._connection import Settings
 
@@ -152,6 +149,12 @@ class Kept:
             self.error = error
             raise
 
+    def failure(self, error: BaseException, settings: Settings) -> BaseException:
+        """The exception of a call that ended with this one of gRPC's, or was cancelled."""
+        if self.error is not None:
+            return self.error
+        return settings.error_of(error) if isinstance(error, grpc.RpcError) else error
+
     async def __aiter__(self) -> AsyncIterator[Any]:
         try:
             async for request in self._requests:
@@ -187,7 +190,7 @@ def update(message: Any) -> RecognizeUpdate:
     )
 
 
-class _Gathered:
+class Gathered:
     """The segments so far."""
 
     def __init__(self) -> None:
@@ -213,76 +216,3 @@ class _Gathered:
             summary.version,
             summary.numerics,
         )
-
-
-class RecognizeStream(Iterator[RecognizeUpdate]):
-    """The messages of a recognition as they come. Closing it ends the call."""
-
-    def __init__(self, call: Any, requests: Kept, settings: Settings) -> None:
-        self._call = call
-        self._requests = requests
-        self._settings = settings
-        self._process = os.getpid()
-        self._gathered = _Gathered()
-
-    def __next__(self) -> RecognizeUpdate:
-        _calls.check_process(self._process)
-        try:
-            return self._gathered.take(next(self._call))
-        except grpc.RpcError as error:
-            if self._requests.error is not None:
-                raise self._requests.error from None
-            raise self._settings.error_of(error) from None
-
-    def result(self) -> Recognition:
-        """All segments; reads what is left of the stream."""
-        for _ in self:
-            pass
-        return self._gathered.result()
-
-    def close(self) -> None:
-        """Ends the call, if it is under way."""
-        self._call.cancel()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class AsyncRecognizeStream(AsyncIterator[RecognizeUpdate]):
-    """The messages of a recognition as they come. Closing it ends the call."""
-
-    def __init__(self, call: Any, requests: Kept, settings: Settings) -> None:
-        self._messages = call.__aiter__()
-        self._call = call
-        self._requests = requests
-        self._settings = settings
-        self._gathered = _Gathered()
-
-    async def __anext__(self) -> RecognizeUpdate:
-        try:
-            return self._gathered.take(await anext(self._messages))
-        except (grpc.RpcError, asyncio.CancelledError) as error:
-            if self._requests.error is not None:
-                raise self._requests.error from None
-            if isinstance(error, grpc.RpcError):
-                raise self._settings.error_of(error) from None
-            raise
-
-    async def result(self) -> Recognition:
-        """All segments; reads what is left of the stream."""
-        async for _ in self:
-            pass
-        return self._gathered.result()
-
-    async def close(self) -> None:
-        """Ends the call, if it is under way."""
-        self._call.cancel()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
