@@ -1,5 +1,6 @@
 """from_onnx on recorded exports of PyTorch: bundles that decode as ONNX Runtime does."""
 
+import json
 import os
 
 import numpy as np
@@ -44,6 +45,29 @@ def test_features_and_ids_without_a_vocabulary(tmp_path):
         end=1,
     )
     assert "agree with ONNX Runtime" in made.checked
+
+
+def test_a_recurrent_language_model_answers_as_transformers_does(tmp_path):
+    """Mamba-2 as from_transformers exports it, and the lists that check_transformers.py found with the model itself."""
+    folder = ROOT / "tests" / "python" / "mamba2"
+    made = beamwright.from_onnx(
+        None, folder / "step.onnx", (None, None), tmp_path / "1", begin=0, end=3, flags=["--decoder"]
+    )
+    cases = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+    assert len(cases) >= 4
+    with beamwright.Model(made.path) as model:
+        for case in cases:
+            beam = case["beam"]
+            found = model.decode(
+                prompt=case["prompt"],
+                beam_size=beam,
+                n_best=beam,
+                max_length=8,
+                min_length=0,
+                length_penalty="none",
+                stop="never" if beam > 1 else "first",
+            )
+            assert [list(one.tokens) for one in found.hypotheses] == case["tokens"], case["prompt"]
 
 
 def test_wrong_graphs_are_told(tmp_path):

@@ -170,6 +170,9 @@ absl::StatusOr<std::vector<v1::Source>> ReadFeatures(const std::string& file) {
 
 absl::StatusOr<std::vector<v1::Source>> RandomSources(const engine::DecodeModel& model, int count,
                                                       int shortest, int longest) {
+  if (!model.has_encoder() && model.source().size() < 1) {
+    return std::vector<v1::Source>(static_cast<size_t>(count));  // each begins anew
+  }
   const int vocabulary = model.source().size();
   if (vocabulary < 1) {
     return Invalid("the model's source has no vocabulary to take random ids from");

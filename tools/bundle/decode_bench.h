@@ -55,7 +55,8 @@ absl::StatusOr<std::vector<v1::Source>> ReadSources(const std::string& file);
 // Features: every array of an .npz file, f32, is one. Errors name the file.
 absl::StatusOr<std::vector<v1::Source>> ReadFeatures(const std::string& file);
 // `count` sources of ids, from a fixed seed; their lengths are evenly spread over [shortest,
-// longest]. The model must take ids of a vocabulary.
+// longest]. The model must take ids of a vocabulary. Without an encoder all sources are empty:
+// answers go on from the option target_prefix.
 absl::StatusOr<std::vector<v1::Source>> RandomSources(const engine::DecodeModel& model, int count,
                                                       int shortest, int longest);
 

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from ._onnx import from_onnx
     from ._server import Server, serve
     from ._torch import from_torch
+    from ._transformers import from_transformers
 
 _LATER = {
     "AsyncClient": "_aio",
@@ -93,6 +94,7 @@ _LATER = {
     "from_keras": "_keras",
     "from_onnx": "_onnx",
     "from_torch": "_torch",
+    "from_transformers": "_transformers",
     "serve": "_server",
 }
 
@@ -162,6 +164,7 @@ __all__ = [
     "from_keras",
     "from_onnx",
     "from_torch",
+    "from_transformers",
     "serve",
 ]
 

@@ -175,14 +175,21 @@ def compare(bundle: pathlib.Path, sources: Sequence[Any], reference: Reference, 
 
 def begin_of(described: ModelDescription, bundle: pathlib.Path) -> int:
     """The id that the first step reads."""
+    return _id_of(described.config["target"].get("begin_token", ""), described, bundle)
+
+
+def ends_of(described: ModelDescription, bundle: pathlib.Path) -> list[int]:
+    """The ids that end an answer."""
+    return [_id_of(token, described, bundle) for token in described.config["target"].get("end_tokens", [])]
+
+
+def _id_of(token: str, described: ModelDescription, bundle: pathlib.Path) -> int:
+    """The id of a token of the target's, as the description writes it."""
     target = described.config["target"]
-    token = target.get("begin_token", "")
     file = target.get("vocabulary", "")
     if not file or target.get("form") == "TEXT_FORM_SENTENCEPIECE":
         if not token.isdigit():
-            raise ExportError(
-                f"the begin token {token!r} is not an id; pass check=False to leave the comparison out"
-            )
+            raise ExportError(f"the token {token!r} is not an id; pass check=False to leave the comparison out")
         return int(token)
     lines = (bundle / file).read_text(encoding="utf-8").split("\n")
     return int(lines.index(token))

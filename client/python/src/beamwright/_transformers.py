@@ -1,0 +1,347 @@
+"""from_transformers: a recurrent language model of Hugging Face's transformers as a bundle."""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _bundles
+from ._errors import ArgumentTypeError, ExportError
+
+if TYPE_CHECKING:
+    from ._bundles import Bundle, Path
+
+_OPSET = 17
+# How models call the cache, as an argument and as a result.
+_CACHES = ("past_key_values", "cache_params", "state")
+_CHECKED_TOKENS = 12
+
+
+def from_transformers(
+    model: Any,
+    tokenizer: Any,
+    out: Path,
+    *,
+    begin: str | int | None = None,
+    end: str | int | Sequence[str | int] | None = None,
+    name: str | None = None,
+    flags: Sequence[str] = (),
+) -> Bundle:
+    """Exports one step of a causal model, writes a bundle, and compares its answers with the model's.
+
+    The model's cache becomes the step's states: of Mamba, Mamba-2, FalconMamba, RWKV-4, xLSTM, and of gated
+    DeltaNet layers. Layers of attention, whose cache grows by the token, are refused.
+
+    Args:
+        model: A causal language model of transformers, in f32 on the CPU. It is put into eval mode meanwhile.
+        tokenizer: Its tokenizer; a list of tokens or a vocabulary file; None: the bundle takes ids alone.
+        out: The folder to make, as "models/mamba/1".
+        begin: Token that the first step reads, before a prompt; None: the tokenizer's or the model's bos_token,
+            or else the end token.
+        end: Token, or tokens, that end an answer; None: the eos_token.
+        name: The model's name; None: that of the folder.
+        flags: More of `beamwright-graph init`'s.
+
+    Raises:
+        ExportError: The model keeps something else than states of fixed shapes, cannot be exported, or the
+            bundle answers otherwise.
+    """
+    import torch
+
+    from ._torch import _quiet
+
+    if not hasattr(model, "config") or not isinstance(model, torch.nn.Module):
+        raise ArgumentTypeError(f"model is {type(model).__name__}; a model of transformers is expected")
+    out = pathlib.Path(out)
+    begin_ids, end_ids = _special(model, tokenizer, begin, end)
+    with _quiet(model), tempfile.TemporaryDirectory(prefix="beamwright-") as scratch:
+        step = _step_of(model)
+        graph = pathlib.Path(scratch) / "step.onnx"
+        starts = step.export(graph)
+        vocabulary = _vocabulary(model, tokenizer)
+        said = [*_bundles.flags_of(begin_ids, end_ids, name), "--decoder"]
+        said += ["--token-input", "token", "--logits-output", "logits"]
+        for state in starts:
+            said += ["--state", f"{state}={state}_next"]
+        guesses, notes = _bundles.run_init([graph], (None, vocabulary), out, [*said, *flags])
+        _set_starts(out, starts)
+        guesses = [
+            guess for guess in guesses if "starts with zeros" not in guess
+        ]  # a step from there was compared
+        checked = _compare(out, model)
+    return _bundles.Bundle(out, tuple(guesses), tuple(notes), checked)
+
+
+def _special(model: Any, tokenizer: Any, begin: Any, end: Any) -> tuple[Any, Any]:
+    """Begin and end tokens, as `init` takes them: texts where there is a vocabulary, ids elsewhere."""
+
+    def known(kind: str) -> Any:
+        for owner in (tokenizer, getattr(model, "generation_config", None), model.config):
+            found = getattr(owner, f"{kind}_token_id", None)
+            if found is not None:
+                return found
+        return None
+
+    end = known("eos") if end is None else end
+    ends = [end] if isinstance(end, (str, int)) else list(end or [])
+    if not ends:
+        raise ExportError("neither the tokenizer nor the model names an eos_token: pass end=")
+    begin = known("bos") if begin is None else begin
+    begin = ends[0] if begin is None else begin
+    convert = getattr(tokenizer, "convert_ids_to_tokens", None)
+
+    def said(token: Any) -> Any:
+        if convert is not None:
+            return convert(token) if isinstance(token, int) else token
+        if isinstance(tokenizer, (list, tuple)) and isinstance(token, int):
+            return tokenizer[token]
+        return token
+
+    return said(begin), [said(token) for token in ends]
+
+
+def _vocabulary(model: Any, tokenizer: Any) -> Any:
+    """What `init` reads as the vocabulary: as many tokens as the model has logits."""
+    convert = getattr(tokenizer, "convert_ids_to_tokens", None)
+    if convert is None:
+        return tokenizer
+    size = model.config.vocab_size
+    if len(tokenizer) > size:
+        raise ExportError(
+            f"the tokenizer has {len(tokenizer)} tokens, the model {size}: they do not belong together"
+        )
+    # Models often have more logits than their tokenizer has tokens: a round number of columns.
+    return [*convert(range(len(tokenizer))), *(f"<unused {place}>" for place in range(len(tokenizer), size))]
+
+
+class _OfLayers:
+    """transformers' Cache: a list of layers, each with the states of its convolutions and recurrences."""
+
+    dynamo = False
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+        for place, layer in enumerate(cache.layers):
+            if getattr(layer, "conv_states", None) is None or hasattr(layer, "keys"):
+                raise ExportError(
+                    f"layer {place} keeps a cache of {type(layer).__name__}: attention, whose keys and values "
+                    "grow by the token. from_transformers takes models whose layers are all recurrent"
+                )
+
+    def slots(self, cache: Any) -> Iterator[tuple[str, dict[int, Any], int]]:
+        for place, layer in enumerate(cache.layers):
+            for number in layer.conv_states:
+                suffix = f"{place}" if number == 0 else f"{place}_{number}"
+                for kind in ("conv", "recurrent"):
+                    states = getattr(layer, f"{kind}_states")
+                    if states[number] is not None:
+                        yield f"{kind}_{suffix}", states, number
+
+    def read(self, cache: Any) -> dict[str, Any]:
+        return {name: states[number] for name, states, number in self.slots(cache)}
+
+    def write(self, values: Sequence[Any]) -> Any:
+        cache = copy.copy(self._cache)
+        cache.layers = [copy.copy(layer) for layer in self._cache.layers]
+        for layer in cache.layers:
+            layer.conv_states, layer.recurrent_states = dict(layer.conv_states), dict(layer.recurrent_states)
+        for (_, states, number), value in zip(list(self.slots(cache)), values, strict=True):
+            states[number] = value.clone()  # the model writes into it
+        return cache
+
+
+class _OfMatrices:
+    """xLSTM's cache: a tuple of tensors for each layer."""
+
+    dynamo = False
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def read(self, cache: Any) -> dict[str, Any]:
+        return {
+            f"{kind}_{place}": value
+            for place, values in cache.rnn_state.items()
+            for kind, value in zip(("matrix", "normalizer", "maximum"), values, strict=True)
+        }
+
+    def write(self, values: Sequence[Any]) -> Any:
+        cache, rest = copy.copy(self._cache), iter(values)
+        cache.seqlen_offset = cache.seqlen_offset.clone()
+        cache.rnn_state = {
+            place: tuple(next(rest).clone() for _ in known) for place, known in self._cache.rnn_state.items()
+        }
+        return cache
+
+
+class _Columns:
+    """A tensor [rows, width, layers] of RWKV-4, as a separate tensor for each layer: states[:, :, layer]."""
+
+    def __init__(self, values: list[Any], shift: bool) -> None:
+        self.values, self._shift = values, shift
+
+    def __getitem__(self, place: tuple[Any, Any, int]) -> Any:
+        # The model mixes the last token's [rows, width] with this one's [rows, 1, width]: right for one row.
+        value = self.values[place[2]]
+        return value.unsqueeze(1) if self._shift else value
+
+    def __setitem__(self, place: tuple[Any, Any, int], value: Any) -> None:
+        self.values[place[2]] = value
+
+
+class _OfColumns:
+    """RWKV-4's cache: five tensors [rows, width, layers]."""
+
+    dynamo = True  # the other exporter writes results into zeros, by which rows cannot be separated
+
+    _NAMES = ("ffn", "shift", "numerator", "denominator", "exponent")
+
+    def __init__(self, cache: Any) -> None:
+        self._layers = cache[0].shape[2]
+
+    def read(self, cache: Any) -> dict[str, Any]:
+        return {
+            f"{kind}_{place}": part.values[place] if isinstance(part, _Columns) else part[:, :, place]
+            for kind, part in zip(self._NAMES, cache, strict=True)
+            for place in range(self._layers)
+        }
+
+    def write(self, values: Sequence[Any]) -> Any:
+        parts = [list(values[at : at + self._layers]) for at in range(0, len(values), self._layers)]
+        return [_Columns(part, number < 2) for number, part in enumerate(parts)]
+
+
+def _step_of(model: Any) -> Any:
+    """A module of one step of the model; ExportError if its cache is of an unknown kind."""
+    import torch
+
+    def run(ids: Any, **more: Any) -> tuple[str, Any, Any]:
+        try:
+            results = model(input_ids=ids, use_cache=True, **more)
+        except Exception as error:
+            raise ExportError(
+                f"{type(model).__name__} fails on token ids {list(ids.shape)}: {error}"
+            ) from error
+        found = [kind for kind in _CACHES if results.get(kind) is not None]
+        if not found:
+            raise ExportError(
+                f"{type(model).__name__} returns no cache: it keeps its states in its layers, or it has none"
+            )
+        return found[0], results[found[0]], results
+
+    argument, cache, _ = run(torch.zeros([3, 2], dtype=torch.int64))
+    form: Any
+    if hasattr(cache, "layers"):
+        form = _OfLayers(cache)
+    elif hasattr(cache, "rnn_state"):
+        form = _OfMatrices(cache)
+    elif isinstance(cache, list) and len(cache) == len(_OfColumns._NAMES):
+        form = _OfColumns(cache)
+    else:
+        raise ExportError(f"{type(model).__name__} has a cache of {type(cache).__name__}, which is not known")
+
+    class Step(torch.nn.Module):  # type: ignore[misc]
+        """(token [rows], states) -> logits [rows, tokens], next states."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, token: Any, *states: Any) -> Any:
+            results = self.model(input_ids=token.unsqueeze(1), use_cache=True, **{argument: form.write(states)})
+            return (results.logits[:, -1], *form.read(results[argument]).values())
+
+        def export(self, path: pathlib.Path) -> dict[str, float]:
+            """Writes the graph. Returns what fills each state before the first token."""
+            states = {kind: value.detach().clone() for kind, value in form.read(cache).items()}
+            starts = _starts(self, list(states), list(states.values()), run)
+            names = ["token", *states]
+            results = ["logits", *(f"{kind}_next" for kind in states)]
+            rows: dict[str, Any]
+            if form.dynamo:
+                axes = {0: torch.export.Dim("rows")}
+                rows = {"dynamic_shapes": {"token": axes, "states": (axes,) * len(states)}, "verbose": False}
+            else:
+                rows = {
+                    "opset_version": _OPSET,
+                    "dynamic_axes": {port: {0: "rows"} for port in [*names, *results]},
+                }
+            try:
+                torch.onnx.export(
+                    self,
+                    (torch.tensor([1, 0, 1]), *states.values()),
+                    str(path),
+                    dynamo=form.dynamo,
+                    input_names=names,
+                    output_names=results,
+                    **rows,
+                )
+            except ImportError as error:
+                raise ExportError(
+                    f"PyTorch's exporter needs another package: {error} (pip install onnx onnxscript)"
+                ) from error
+            return starts
+
+    return Step()
+
+
+def _starts(step: Any, names: list[str], states: list[Any], run: Callable[..., Any]) -> dict[str, float]:
+    """What fills each state before the first token. ExportError if a step from there is another."""
+    import torch
+
+    starts = {kind: -1e30 if kind.startswith("exponent") else 0.0 for kind in names}
+    filled = [torch.full_like(state, starts[kind]) for kind, state in zip(names, states, strict=True)]
+    logits = step(torch.tensor([1, 0, 1]), *filled)[0]
+    _, _, results = run(torch.tensor([[1]]))
+    difference = float((logits[0] - results.logits[0, -1]).abs().max())
+    if not difference <= _bundles.TOLERANCE:
+        raise ExportError(f"a step from empty states differs from the model's first by {difference:.3g}")
+    return starts
+
+
+def _set_starts(out: pathlib.Path, starts: dict[str, float]) -> None:
+    """Of states that `init` took to start at zero, and that start elsewhere."""
+    path = out / "model.textproto"
+    text = path.read_text(encoding="utf-8")
+    for state, start in starts.items():
+        if start:
+            pattern = rf'(input:\s*"{re.escape(state)}"[^}}]*?constant:\s*)0\b'
+            text, count = re.subn(pattern, rf"\g<1>{start:g}", text)
+            if count != 1:
+                raise ExportError(f"{path} has no `constant: 0` for state {state!r}")
+    path.write_text(text, encoding="utf-8")
+
+
+def _compare(bundle: pathlib.Path, model: Any) -> str:
+    """Continues nothing and two prompts, and asks the model, without its cache, about each token."""
+    import torch
+
+    draw = torch.Generator().manual_seed(1)
+    size = model.config.vocab_size
+    prompts = [[], *(torch.randint(size, [length], generator=draw).tolist() for length in (1, 7))]
+    largest, count = 0.0, 0
+    with _bundles.opened(bundle) as served:
+        described = served.describe()
+        begin, ends = _bundles.begin_of(described, bundle), _bundles.ends_of(described, bundle)
+        for prompt in [[token for token in prompt if token not in ends] for prompt in prompts]:
+            best = served.decode(
+                prompt=prompt, beam_size=1, n_best=1, max_length=len(prompt) + _CHECKED_TOKENS, min_length=0
+            ).best
+            logits = model(input_ids=torch.tensor([[begin, *best.tokens]])).logits[0].double()
+            expected = torch.log_softmax(logits, -1)
+            for place, own in enumerate(best.token_log_probs):
+                theirs = float(expected[place, best.tokens[place]])
+                largest, count = max(largest, abs(own - theirs)), count + 1
+                if not abs(own - theirs) <= _bundles.TOLERANCE:
+                    raise ExportError(
+                        f"{bundle} was written, and it decodes otherwise than transformers: token {place} of "
+                        f"{list(best.tokens)} has the log-probability {own:.6f}, with transformers {theirs:.6f}"
+                    )
+    return (
+        f"Its answers to {len(prompts)} prompts agree with transformers: {count} log-probabilities differ by "
+        f"{largest:.1e} at most."
+    )
