@@ -18,6 +18,7 @@
 #include "include/beamwright/engine.h"
 #include "ops/base/cpu.h"
 #include "ops/base/mutex_checks.h"
+#include "ops/base/periodic_thread.h"
 #include "ops/base/status.h"
 #include "ops/base/time_slice.h"
 #include "server/access/guard.h"
@@ -39,7 +40,6 @@
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/process_limits.h"
-#include "server/serving/repository_poller.h"
 #include "server/serving/signals.h"
 #include "server/serving/startup_watch.h"
 #include "server/serving/tracer.h"
@@ -256,9 +256,10 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   spdlog::info("ready on {}", server->address());
   LogWhoMayCall(flags);
 
-  std::optional<serving::RepositoryPoller> poller;
+  std::optional<PeriodicThread> poller;
   if (flags.model_control == "poll") {
-    poller.emplace(models, std::max(flags.repository_poll_interval, kShortestPoll));
+    poller.emplace("bw-poll", std::max(flags.repository_poll_interval, kShortestPoll),
+                   [&models] { models.Poll(); });
   }
   signals.OnReload([&guard, &poller] {
     guard->Refresh();

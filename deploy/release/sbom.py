@@ -7,6 +7,16 @@ import json
 import bundled
 import common
 
+# What upstream declares for the library, by Debian's source package. Files of other licences in a source package (tests,
+# documentation, build scripts) are not in the programs. A library without an entry ends the release with KeyError.
+LICENCES = {
+    "abseil": "Apache-2.0", "boost1.74": "BSL-1.0", "brotli": "MIT", "c-ares": "MIT", "cli11": "BSD-3-Clause", "cpp-httplib": "MIT",
+    "fmtlib": "MIT", "gcc-12": "GPL-3.0-or-later WITH GCC-exception-3.1", "grpc": "Apache-2.0", "icu": "Unicode-DFS-2016",
+    "libzip": "BSD-3-Clause", "onnx": "Apache-2.0", "openssl": "Apache-2.0", "prometheus-cpp": "MIT",
+    "protobuf": "BSD-3-Clause", "pugixml": "MIT", "rapidjson": "MIT", "re2": "BSD-3-Clause", "sentencepiece": "Apache-2.0",
+    "spdlog": "MIT", "zlib": "Zlib",
+}  # fmt: skip
+
 
 def package(name, version, **more):
     return {"SPDXID": f"SPDXRef-{name.replace('+', 'p').replace('_', '-')}", "name": name, "versionInfo": version,
@@ -16,7 +26,7 @@ def package(name, version, **more):
 
 def of_component(source, entry):
     return package(
-        source, entry["version"],
+        source, entry["version"], licenseDeclared=LICENCES[source],
         comment="Licences: licences/" + source + ".txt; linked from " + (", ".join(entry["archives"]) or "headers alone"),
         externalRefs=[{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
                        "referenceLocator": f"pkg:deb/debian/{source}@{entry['version']}?arch=source"}])

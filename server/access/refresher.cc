@@ -17,39 +17,16 @@ Refresher::Refresher(absl::Duration interval, std::vector<std::function<absl::St
     : interval_(std::max(interval, kShortest)),
       refresh_(std::move(refresh)),
       last_errors_(refresh_.size()),
-      thread_([this] { Run(); }) {}
+      thread_("bw-refresher", interval_, [this] { Look(); }) {}
 
-Refresher::~Refresher() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
-  thread_.join();
-}
-
-void Refresher::Hurry() {
-  absl::MutexLock lock(&mutex_);
-  hurry_ = true;
-}
-
-void Refresher::Run() {
-  for (;;) {
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(this, &Refresher::IsDue), interval_);
-      if (stop_) {
-        return;
-      }
-      hurry_ = false;
+void Refresher::Look() {
+  for (size_t i = 0; i < refresh_.size(); ++i) {
+    const absl::Status status = refresh_[i]();
+    std::string error(status.message());
+    if (error != last_errors_[i] && !error.empty()) {
+      spdlog::error("{}; what was read before holds on", error);
     }
-    for (size_t i = 0; i < refresh_.size(); ++i) {
-      const absl::Status status = refresh_[i]();
-      std::string error(status.message());
-      if (error != last_errors_[i] && !error.empty()) {
-        spdlog::error("{}; what was read before holds on", error);
-      }
-      last_errors_[i] = std::move(error);
-    }
+    last_errors_[i] = std::move(error);
   }
 }
 

@@ -4,13 +4,11 @@
 
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "ops/base/periodic_thread.h"
 
 namespace beamwright::access {
 
@@ -19,26 +17,18 @@ class Refresher {
   // Calls every one of `refresh` each `interval`, 10 ms at least, on a separate thread; an error
   // is logged when it is a new one. What they use must outlive the refresher.
   Refresher(absl::Duration interval, std::vector<std::function<absl::Status()>> refresh);
-  ~Refresher();
-  Refresher(const Refresher&) = delete;
-  Refresher& operator=(const Refresher&) = delete;
-
   // Has everything looked at soon, whatever the interval; does not wait. Thread-safe.
-  void Hurry();
+  void Hurry() { thread_.Hurry(); }
 
   absl::Duration interval() const { return interval_; }
 
  private:
-  void Run();
-  bool IsDue() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || hurry_; }
+  void Look();
 
   const absl::Duration interval_;
   const std::vector<std::function<absl::Status()>> refresh_;
   std::vector<std::string> last_errors_;  // the thread's own
-  absl::Mutex mutex_;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  PeriodicThread thread_;                 // last: it uses the others
 };
 
 }  // namespace beamwright::access

@@ -214,38 +214,24 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
 Sequences::Sequences(serving::Core& core, absl::Duration idle) : core_(core), idle_(idle) {}
 
 Sequences::~Sequences() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-    for (const auto& [key, sequence] : sequences_) {
-      sequence->GiveUp();
-    }
-  }
-  if (watch_.joinable()) {
-    watch_.join();
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [key, sequence] : sequences_) {
+    sequence->GiveUp();
   }
 }
 
-void Sequences::Watch() {
+void Sequences::Look() {
   const absl::Duration most_idle = std::min(idle_, core_.streams().idle());
-  // Soon after a drain begins, too.
-  const absl::Duration look = std::min(most_idle, kMostIdleInDrain) / 4;
-  const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stop_ || !sequences_.empty();
-  };
+  const bool is_draining = !core_.state().CheckAccepting().ok();
+  const absl::Time oldest =
+      SteadyNow() - (is_draining ? std::min(most_idle, kMostIdleInDrain) : most_idle);
   absl::MutexLock lock(&mutex_);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&stop_), look)) {
-    const bool is_draining = !core_.state().CheckAccepting().ok();
-    const absl::Time oldest =
-        SteadyNow() - (is_draining ? std::min(most_idle, kMostIdleInDrain) : most_idle);
-    for (auto it = sequences_.begin(); it != sequences_.end();) {
-      const bool is_over = it->second->HasEnded() || it->second->used() < oldest;
-      if (is_over) {
-        it->second->GiveUp();
-      }
-      it = is_over ? sequences_.erase(it) : std::next(it);
+  for (auto it = sequences_.begin(); it != sequences_.end();) {
+    const bool is_over = it->second->HasEnded() || it->second->used() < oldest;
+    if (is_over) {
+      it->second->GiveUp();
     }
-    mutex_.Await(absl::Condition(&has_work));
+    it = is_over ? sequences_.erase(it) : std::next(it);
   }
 }
 
@@ -290,8 +276,10 @@ std::shared_ptr<Sequences::Sequence> Sequences::Begin(const Key& key, const Sequ
     if (!part.is_end) {
       sequences_.emplace(key, sequence);
     }
-    if (!watch_.joinable()) {
-      watch_ = std::thread([this] { Watch(); });
+    if (!watch_.has_value()) {
+      // Soon after a drain begins, too.
+      const absl::Duration most_idle = std::min({idle_, core_.streams().idle(), kMostIdleInDrain});
+      watch_.emplace("bw-sequences", most_idle / 4, [this] { Look(); });
     }
   }
   if (before != nullptr) {

@@ -8,8 +8,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 #include <tuple>
 
 #include "absl/base/thread_annotations.h"
@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "inference/grpc_service.pb.h"
+#include "ops/base/periodic_thread.h"
 #include "server/oip/infer.h"
 #include "server/serving/caller.h"
 #include "server/serving/core.h"
@@ -59,15 +60,15 @@ class Sequences {
   absl::StatusOr<std::shared_ptr<Sequence>> Find(const Key& key, const SequencePart& part);
   std::shared_ptr<Sequence> Begin(const Key& key, const SequencePart& part, const InferJob& job,
                                   const serving::Caller& caller);
-  // Gives up those that are idle, until it is destroyed.
-  void Watch();
+  // Gives up those that are idle.
+  void Look();
 
   serving::Core& core_;
   const absl::Duration idle_;
   absl::Mutex mutex_;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<Key, std::shared_ptr<Sequence>> sequences_ ABSL_GUARDED_BY(mutex_);
-  std::thread watch_;
+  // From the first sequence on. Last: it uses the others.
+  std::optional<PeriodicThread> watch_;
 };
 
 }  // namespace beamwright::oip

@@ -33,15 +33,13 @@ void Describe(opentelemetry::proto::resource::v1::Resource& resource, const char
 
 OtlpExporter::OtlpExporter(const std::string& endpoint)
     : stub_(collector::TraceService::NewStub(
-          grpc::CreateChannel(endpoint, grpc::InsecureChannelCredentials()))),
-      thread_([this] { Run(); }) {}
+          grpc::CreateChannel(endpoint, grpc::InsecureChannelCredentials()))) {
+  thread_.emplace("bw-spans", kGather, [this] { Flush(kTimeout); });
+}
 
 OtlpExporter::~OtlpExporter() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
-  thread_.join();
+  thread_.reset();
+  Flush(kLastTimeout);
 }
 
 void OtlpExporter::Add(Spans spans) {
@@ -53,27 +51,23 @@ void OtlpExporter::Add(Spans spans) {
   std::move(spans.begin(), spans.end(), std::back_inserter(spans_));
 }
 
-void OtlpExporter::Run() {
-  for (bool stop = false; !stop;) {
-    Spans spans;
-    int64_t dropped = 0;
-    {
-      absl::MutexLock lock(&mutex_, absl::Condition(this, &OtlpExporter::HasWork));
-      mutex_.AwaitWithTimeout(absl::Condition(&stop_), kGather);
-      stop = stop_;
-      spans.swap(spans_);
-      std::swap(dropped, dropped_);
-    }
-    if (dropped > 0) {
-      spdlog::warn("{} spans dropped: the trace collector does not keep up", dropped);
-    }
-    if (!spans.empty()) {
-      Send(std::move(spans));
-    }
+void OtlpExporter::Flush(std::chrono::seconds timeout) {
+  Spans spans;
+  int64_t dropped = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    spans.swap(spans_);
+    std::swap(dropped, dropped_);
+  }
+  if (dropped > 0) {
+    spdlog::warn("{} spans dropped: the trace collector does not keep up", dropped);
+  }
+  if (!spans.empty()) {
+    Send(std::move(spans), timeout);
   }
 }
 
-void OtlpExporter::Send(Spans spans) {
+void OtlpExporter::Send(Spans spans, std::chrono::seconds timeout) {
   collector::ExportTraceServiceRequest request;
   auto& of_process = *request.add_resource_spans();
   auto& resource = *of_process.mutable_resource();
@@ -89,10 +83,7 @@ void OtlpExporter::Send(Spans spans) {
     *scope.add_spans() = std::move(span);
   }
   grpc::ClientContext context;
-  {
-    absl::ReaderMutexLock lock(&mutex_);
-    context.set_deadline(std::chrono::system_clock::now() + (stop_ ? kLastTimeout : kTimeout));
-  }
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
   collector::ExportTraceServiceResponse response;
   const grpc::Status status = stub_->Export(&context, request, &response);
   if (status.ok() == failing_) {

@@ -3,14 +3,16 @@
 #ifndef BEAMWRIGHT_SERVER_RPC_OTLP_EXPORTER_H_
 #define BEAMWRIGHT_SERVER_RPC_OTLP_EXPORTER_H_
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
+#include "ops/base/periodic_thread.h"
 #include "server/serving/tracer.h"
 
 namespace beamwright::rpc {
@@ -31,17 +33,17 @@ class OtlpExporter {
  private:
   using Spans = std::vector<serving::Span>;
 
-  void Run();
-  void Send(Spans spans);
-  bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || !spans_.empty(); }
+  // Sends what it has.
+  void Flush(std::chrono::seconds timeout);
+  void Send(Spans spans, std::chrono::seconds timeout);
 
   const std::unique_ptr<opentelemetry::proto::collector::trace::v1::TraceService::Stub> stub_;
   bool failing_ = false;  // the thread's own
   absl::Mutex mutex_;
   Spans spans_ ABSL_GUARDED_BY(mutex_);
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the others
+  // Optional, so that it ends before the last spans are sent. Last: it uses the others.
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace beamwright::rpc

@@ -1,6 +1,5 @@
 #include "server/serving/engine_watch.h"
 
-#include <pthread.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -18,31 +17,26 @@ constexpr int kLooksInTimeout = 8;
 EngineWatch::EngineWatch(std::function<absl::Duration()> stalled, absl::Duration longest,
                          ServingState& state)
     : stalled_(std::move(stalled)), longest_(longest), state_(state) {
-  thread_ = std::thread([this] { Run(); });
+  thread_.emplace("bw-watch", std::clamp(longest_ / kLooksInTimeout, kShortestLook, kLongestLook),
+                  [this] { Look(); });
 }
 
 EngineWatch::~EngineWatch() {
-  stop_.Notify();
-  thread_.join();
+  thread_.reset();
   state_.SetHangs(false);
 }
 
-void EngineWatch::Run() {
-  pthread_setname_np(pthread_self(), "bw-watch");
-  const absl::Duration look = std::clamp(longest_ / kLooksInTimeout, kShortestLook, kLongestLook);
-  bool hung = false;
-  while (!stop_.WaitForNotificationWithTimeout(look)) {
-    const bool hangs = stalled_() > longest_;
-    if (hangs != std::exchange(hung, hangs)) {
-      if (hangs) {
-        spdlog::error("the engine has work and has not come round for {} (liveness-timeout)",
-                      absl::FormatDuration(longest_));
-      } else {
-        spdlog::info("the engine has come round again");
-      }
+void EngineWatch::Look() {
+  const bool hangs = stalled_() > longest_;
+  if (hangs != std::exchange(hung_, hangs)) {
+    if (hangs) {
+      spdlog::error("the engine has work and has not come round for {} (liveness-timeout)",
+                    absl::FormatDuration(longest_));
+    } else {
+      spdlog::info("the engine has come round again");
     }
-    state_.SetHangs(hangs);
   }
+  state_.SetHangs(hangs);
 }
 
 }  // namespace beamwright::serving

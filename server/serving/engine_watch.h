@@ -5,10 +5,10 @@
 #define BEAMWRIGHT_SERVER_SERVING_ENGINE_WATCH_H_
 
 #include <functional>
-#include <thread>
+#include <optional>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "ops/base/periodic_thread.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::serving {
@@ -25,13 +25,14 @@ class EngineWatch {
   EngineWatch& operator=(const EngineWatch&) = delete;
 
  private:
-  void Run();
+  void Look();
 
   const std::function<absl::Duration()> stalled_;
   const absl::Duration longest_;
   ServingState& state_;
-  absl::Notification stop_;
-  std::thread thread_;  // last: it uses the others
+  bool hung_ = false;  // the thread's own
+  // Optional, so that it ends before the state is reset. Last: it uses the others.
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace beamwright::serving

@@ -13,21 +13,17 @@ constexpr absl::Duration kLookInterval = absl::Milliseconds(50);
 }  // namespace
 
 LoadWatch::LoadWatch(absl::Duration timeout, std::function<bool()> stopped)
-    : timeout_(timeout), thread_([this, stopped = std::move(stopped)] {
-        const absl::Time end = SteadyNow() + timeout_;
-        while (!done_.WaitForNotificationWithTimeout(kLookInterval)) {
-          is_late_ = SteadyNow() >= end;
-          if (is_late_ || (stopped != nullptr && stopped())) {
-            interruption_.Raise();
-            return;
-          }
-        }
-      }) {}
-
-LoadWatch::~LoadWatch() {
-  done_.Notify();
-  thread_.join();
-}
+    : timeout_(timeout),
+      thread_("bw-load-watch", kLookInterval,
+              [this, end = SteadyNow() + timeout, stopped = std::move(stopped)] {
+                if (interruption_.raised()) {
+                  return;
+                }
+                is_late_ = SteadyNow() >= end;
+                if (is_late_ || (stopped != nullptr && stopped())) {
+                  interruption_.Raise();
+                }
+              }) {}
 
 absl::Status LoadWatch::Check() const {
   if (!interruption_.raised()) {

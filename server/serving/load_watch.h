@@ -7,12 +7,11 @@
 
 #include <atomic>
 #include <functional>
-#include <thread>
 
 #include "absl/status/status.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "ops/base/interruption.h"
+#include "ops/base/periodic_thread.h"
 
 namespace beamwright::serving {
 
@@ -21,7 +20,6 @@ class LoadWatch {
   // stopped: whether the server is stopping, asked again and again on another thread; may be
   // null.
   LoadWatch(absl::Duration timeout, std::function<bool()> stopped);
-  ~LoadWatch();
   LoadWatch(const LoadWatch&) = delete;
   LoadWatch& operator=(const LoadWatch&) = delete;
 
@@ -33,8 +31,7 @@ class LoadWatch {
   Interruption interruption_;
   const Interruption::Scope scope_{&interruption_};
   std::atomic<bool> is_late_{false};
-  absl::Notification done_;
-  std::thread thread_;  // last: it uses the others
+  PeriodicThread thread_;  // last: it uses the others
 };
 
 }  // namespace beamwright::serving

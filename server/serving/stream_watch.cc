@@ -1,7 +1,5 @@
 #include "server/serving/stream_watch.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -16,16 +14,6 @@ constexpr absl::Duration kLongestLook = absl::Seconds(1);
 constexpr int kLooksInTimeout = 8;
 
 }  // namespace
-
-StreamWatch::~StreamWatch() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
-  if (thread_.joinable()) {
-    thread_.join();
-  }
-}
 
 void StreamWatch::SetIdle(absl::Duration idle) {
   absl::MutexLock lock(&mutex_);
@@ -43,8 +31,9 @@ void StreamWatch::Add(std::weak_ptr<Recognition> stream) {
     return;
   }
   streams_.push_back(std::move(stream));
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { Run(); });
+  if (!thread_.has_value()) {
+    thread_.emplace("bw-streams", std::clamp(idle_ / kLooksInTimeout, kShortestLook, kLongestLook),
+                    [this] { Look(SteadyNow()); });
   }
 }
 
@@ -65,20 +54,6 @@ void StreamWatch::Look(absl::Time now) {
                 streams.end());
   absl::MutexLock lock(&mutex_);
   streams_.insert(streams_.end(), streams.begin(), streams.end());
-}
-
-void StreamWatch::Run() {
-  pthread_setname_np(pthread_self(), "bw-streams");
-  const absl::Duration look = std::clamp(idle() / kLooksInTimeout, kShortestLook, kLongestLook);
-  for (;;) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stop_), look)) {
-        return;
-      }
-    }
-    Look(SteadyNow());
-  }
 }
 
 }  // namespace beamwright::serving

@@ -5,12 +5,13 @@
 #define BEAMWRIGHT_SERVER_SERVING_STREAM_WATCH_H_
 
 #include <memory>
-#include <thread>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "ops/base/periodic_thread.h"
 
 namespace beamwright::serving {
 
@@ -23,7 +24,6 @@ class StreamWatch {
 
   // No stream ends until SetIdle.
   StreamWatch() = default;
-  ~StreamWatch();
   StreamWatch(const StreamWatch&) = delete;
   StreamWatch& operator=(const StreamWatch&) = delete;
 
@@ -38,13 +38,11 @@ class StreamWatch {
   void Look(absl::Time now);
 
  private:
-  void Run();
-
   mutable absl::Mutex mutex_;
   absl::Duration idle_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::weak_ptr<Recognition>> streams_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // from the first stream on
+  // From the first stream on. Last: it uses the others.
+  std::optional<PeriodicThread> thread_;
 };
 
 }  // namespace beamwright::serving

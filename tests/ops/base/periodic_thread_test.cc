@@ -1,0 +1,57 @@
+#include "ops/base/periodic_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+
+namespace beamwright {
+namespace {
+
+TEST(PeriodicThreadTest, WorksAgainAndAgain) {
+  absl::BlockingCounter calls(3);
+  std::atomic<int> counted = 0;
+  const PeriodicThread thread("test", absl::ZeroDuration(), [&] {
+    if (counted++ < 3) {
+      calls.DecrementCount();
+    }
+  });
+  calls.Wait();
+}
+
+TEST(PeriodicThreadTest, HurryDoesNotWaitForTheInterval) {
+  absl::Notification called;
+  PeriodicThread thread("test", absl::InfiniteDuration(), [&] { called.Notify(); });
+  thread.Hurry();
+  called.WaitForNotification();  // in a while that the test's timeout bounds
+}
+
+TEST(PeriodicThreadTest, ADestroyedOneHasEndedItsWorkAndBeginsNoOther) {
+  std::atomic<int> begun = 0;
+  std::atomic<int> ended = 0;
+  absl::Notification works;
+  absl::Notification go;
+  {
+    PeriodicThread thread("test", absl::InfiniteDuration(), [&] {
+      if (begun++ == 0) {
+        works.Notify();
+      }
+      go.WaitForNotification();
+      ++ended;
+    });
+    thread.Hurry();
+    works.WaitForNotification();
+    thread.Hurry();  // another turn is due when it is destroyed
+    go.Notify();
+  }
+  EXPECT_EQ(ended, begun);
+}
+
+TEST(PeriodicThreadTest, OneThatNeverWorkedEnds) {
+  const PeriodicThread thread("test", absl::InfiniteDuration(), [] { FAIL(); });
+}
+
+}  // namespace
+}  // namespace beamwright
