@@ -83,13 +83,32 @@ int64_t ChunkBytes(const DecodeModel::Parts& parts) {
          (streaming.chunk + streaming.shift) * streaming.width * int64_t{sizeof(float)};
 }
 
+// What a plan holds of the lists of tokens that options name. Sources of a call share it, but the
+// last request that reads it may be any.
+int64_t ListBytes(const search::FrameOptions& options) {
+  constexpr int64_t kTokenBytes = sizeof(int32_t);
+  constexpr int64_t kAutomatonBytes = 64;  // a node, its edge, and the phrase
+  size_t tokens = options.suppressed.size() + options.suppressed_at_begin.size() +
+                  options.shortlist.size() + options.prefix.size();
+  for (const search::TokenSequence& sequence : options.suppressed_sequences) {
+    tokens += sequence.size();
+  }
+  size_t hotwords = 0;
+  for (const search::Hotword& hotword : options.hotwords) {
+    hotwords += hotword.tokens.size();
+  }
+  return 2 * kTokenBytes * static_cast<int64_t>(tokens) +
+         kAutomatonBytes * static_cast<int64_t>(hotwords) +
+         (options.allowed != nullptr ? options.allowed->num_bytes() : 0);
+}
+
 // Bytes that a search over `frames` frames holds.
 int64_t SearchBytes(const search::FrameOptions& options, int64_t frames, int64_t slot_bytes) {
   // A label of a hypothesis, with its time; of a frame as many as live on.
   constexpr int64_t kLabelBytes = 64;
   constexpr int64_t kSlotsPerHypothesis = 3;
   return options.beam_size * (kLabelBytes * frames + kSlotsPerHypothesis * slot_bytes) +
-         (options.allowed != nullptr ? options.allowed->num_bytes() : 0);
+         ListBytes(options);
 }
 
 }  // namespace
@@ -120,7 +139,8 @@ int64_t PriceStream(const FrameRequest& request, int64_t frames) {
   const FramesPart& part = *parts.frames;
   if (frames == 0) {
     const EncoderPart* const encoder = parts.chunk_encoder();
-    return kOwnBytes + (encoder == nullptr ? 0 : encoder->streaming->state_bytes());
+    return kOwnBytes + ListBytes(request.plan->options()) +
+           (encoder == nullptr ? 0 : encoder->streaming->state_bytes());
   }
   const int64_t slot_bytes = part.transducer == nullptr ? 0 : SlotBytes(*part.transducer);
   // What it holds of frames is bounded by what a sender may be ahead.
