@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/base/process_memory.h"
+#include "tests/e2e/becomes.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -30,6 +31,27 @@ TEST(MemoryPressureTest, WhatCallersReturnedGoesBackToTheKernel) {
   EXPECT_GT(ReadProcessMemory().held_bytes(), held - kBytes / 4);  // else this shows nothing
   pressure.GiveBack(0);
   EXPECT_LT(ReadProcessMemory().held_bytes(), held - kBytes / 2);
+}
+
+// The same of memory that is in no account, as that of gRPC's calls.
+TEST(MemoryPressureTest, WhatMallocKeepsGoesBackToTheKernel) {
+  constexpr int kBlocks = 1500;
+  constexpr size_t kBlockBytes = 100 << 10;
+  MemoryPressure pressure(0);
+  pressure.GiveBack(0);
+  std::vector<std::unique_ptr<char[]>> blocks;
+  std::vector<std::unique_ptr<char[]>> pins;
+  for (int i = 0; i < kBlocks; ++i) {
+    blocks.emplace_back(new char[kBlockBytes]);
+    std::memset(blocks.back().get(), 1, kBlockBytes);
+    pins.emplace_back(new char[5000]);
+  }
+  const int64_t held = ReadProcessMemory().held_bytes();
+  blocks.clear();
+  EXPECT_TRUE(e2e::Becomes([&] {
+    pressure.GiveBack(0);
+    return ReadProcessMemory().held_bytes() < held - kBlocks * int64_t{kBlockBytes} / 2;
+  }));
 }
 
 }  // namespace
