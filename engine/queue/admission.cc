@@ -22,6 +22,9 @@ constexpr int kShareOfNewcomers = 8;
 // While sources arrive, this part of the bytes is left for them to grow into.
 constexpr int64_t kShareToGrowInto = 16;
 
+// The upper half of a call's number, where the server puts its connection (sources_call.cc).
+uint64_t ClientOf(const CallOptions& call) { return call.call >> 32; }
+
 // What a request holds before it runs: its source, and about as much for itself.
 int64_t WaitingBytes(const PreparedSource& source) {
   constexpr int64_t kOwnBytes = 4096;
@@ -72,6 +75,7 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   queued->tenant = request->call.tenant;
   queued->priority = request->call.priority;
   queued->call = request->call.call;
+  queued->client = ClientOf(request->call);
   queued->rows = request->beam_size;
   queued->is_stream = request->is_stream();
   queued->running_bytes = request->price_bytes;
@@ -131,10 +135,11 @@ absl::Status Admission::CheckDeadline(const Queued& queued, const Estimator::For
       queued.deadline == absl::InfiniteFuture() || (queue_.size() == 0 && running_cost_ == 0)) {
     return absl::OkStatus();
   }
-  const bool waits = queue_.size() > 0 || AllRunning().rows + queued.rows > options_.max_rows;
+  const double ahead = queue_.CostAhead(queued);
+  // A ticket costs 1 at least: less is what is left of sums.
+  const bool waits = ahead >= 1 || AllRunning().rows + queued.rows > options_.max_rows;
   const absl::Duration wait =
-      waits ? absl::Seconds((queue_.CostAhead(queued) + running_cost_ / 2) / rate)
-            : absl::ZeroDuration();
+      waits ? absl::Seconds((ahead + running_cost_ / 2) / rate) : absl::ZeroDuration();
   if (now + wait + forecast.took <= queued.deadline) {
     return absl::OkStatus();
   }
@@ -197,7 +202,7 @@ void Admission::CountIn(int stream, Queued& queued) {
 
 void Admission::CountOut(const Request& request, int rows, double cost) {
   absl::MutexLock lock(&mutex_);
-  queue_.Ended(request.call.tenant, rows, request.call.call);
+  queue_.Ended(request.call.tenant, rows, request.call.call, ClientOf(request.call));
   if (request.is_stream()) {
     arriving_ -= request.reserved();
   }

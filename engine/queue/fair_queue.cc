@@ -45,6 +45,12 @@ FairQueue::Party& FairQueue::PartyOf(const Ticket& ticket) {
   return party;
 }
 
+uint64_t FairQueue::ClientOf(uint64_t call, uint64_t client) {
+  // Numbers of calls and of calls without a number (next_own_call_) are not those of clients.
+  constexpr uint64_t kClients = uint64_t{1} << 62;
+  return client == 0 ? call : kClients | (client & (kClients - 1));
+}
+
 absl::Status FairQueue::CheckPlaces(const Ticket& ticket) const {
   if ((ticket.is_stream ? size_ : PlacesTaken(IsNewcomer(ticket))) >= limits_.max_requests) {
     return Refused(reason::kQueueFull,
@@ -124,82 +130,123 @@ absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
   party.waiting_cost += ticket->cost;
   largest_cost_ = std::max(largest_cost_, ticket->cost);
   Level& level = party.levels[LevelOf(*ticket)];
-  const uint64_t id = ticket->call == 0 ? next_own_call_-- : ticket->call;
-  auto known = level.by_id.find(id);
-  if (known == level.by_id.end()) {
-    bool runs = false;
-    if (const auto counted = by_call_.find(ticket->call); counted != by_call_.end()) {
-      runs = counted->second.running > 0;
-    }
-    Ring& ring = level.ring(runs);
-    ring.push_back({id, runs, {}});
-    known = level.by_id.emplace(id, std::prev(ring.end())).first;
+  const uint64_t client_id = ClientOf(*ticket);
+  const uint64_t call_id = ticket->call;
+  const auto client = level.clients.Find(client_id == 0 ? next_own_call_ : client_id,
+                                         CountRunning(by_client_, client_id) > 0);
+  const auto call = client->calls.Find(call_id == 0 ? next_own_call_ : call_id,
+                                       CountRunning(by_call_, call_id) > 0);
+  --next_own_call_;
+  if (client_id != 0) {
+    num_excessive_ += ++by_client_[client_id].waiting > MostOfAClient() ? 1 : 0;
   }
-  if (ticket->call != 0) {
-    num_excessive_ += ++by_call_[ticket->call].waiting > MostOfACall() ? 1 : 0;
+  if (call_id != 0) {
+    ++by_call_[call_id].waiting;
   }
-  level.Add(*known->second, std::move(ticket));
+  level.Add(*client, *call, std::move(ticket));
   return absl::OkStatus();
 }
 
-void FairQueue::Level::Add(Call& call, std::unique_ptr<Ticket> ticket) {
-  turn_cost -= call.turn_cost();
+void FairQueue::Level::Add(Client& client, Call& call, std::unique_ptr<Ticket> ticket) {
+  turn_cost(client.runs) -= client.turn_cost();
   cost += ticket->cost;
-  call.cost += ticket->cost;
+  client.cost += ticket->cost;
   call.line.push_back(std::move(ticket));
-  turn_cost += call.turn_cost();
+  ++client.size;
   ++size;
+  turn_cost(client.runs) += client.turn_cost();
 }
 
-std::unique_ptr<Ticket> FairQueue::Level::Remove(Call& call,
-                                                 std::list<std::unique_ptr<Ticket>>::iterator at) {
-  std::unique_ptr<Ticket> ticket = std::move(*at);
-  turn_cost -= call.turn_cost();
+std::unique_ptr<Ticket> FairQueue::Level::Remove(const Place& place) {
+  Client& client = *place.client;
+  std::unique_ptr<Ticket> ticket = std::move(*place.at);
+  turn_cost(client.runs) -= client.turn_cost();
   cost -= ticket->cost;
-  call.cost -= ticket->cost;
-  call.line.erase(at);
-  turn_cost += call.turn_cost();
-  if (--size == 0) {
+  client.cost -= ticket->cost;
+  place.call->line.erase(place.at);
+  --client.size;
+  --size;
+  turn_cost(client.runs) += client.turn_cost();
+  if (place.call->line.empty()) {
+    client.calls.Erase(place.call);
+  }
+  if (client.size == 0) {
+    clients.Erase(place.client);
+  }
+  if (size == 0) {
     // Sums of doubles do not come back to zero by themselves.
     cost = 0;
-    turn_cost = 0;
+    turns = {};
   }
   return ticket;
 }
 
-void FairQueue::MoveToEnd(Level& level, Ring::iterator call, bool runs) {
-  Ring& to = level.ring(runs);
-  to.splice(to.end(), level.ring(call->runs), call);
-  call->runs = runs;
+void FairQueue::Level::MoveToEnd(Rings<Client>::At client, bool runs) {
+  turn_cost(client->runs) -= client->turn_cost();
+  clients.MoveToEnd(client, runs);
+  turn_cost(runs) += client->turn_cost();
 }
 
-void FairQueue::SetRuns(Party& party, uint64_t call, bool runs) {
+void FairQueue::SetRuns(Party& party, uint64_t client, bool runs) {
   for (Level& level : party.levels) {
-    if (const auto found = level.by_id.find(call);
-        found != level.by_id.end() && found->second->runs != runs) {
-      MoveToEnd(level, found->second, runs);
+    if (const auto found = level.clients.by_id.find(client);
+        found != level.clients.by_id.end() && found->second->runs != runs) {
+      level.MoveToEnd(found->second, runs);
+    }
+  }
+}
+
+void FairQueue::SetRuns(Party& party, uint64_t client, uint64_t call, bool runs) {
+  for (Level& level : party.levels) {
+    const auto of_client = level.clients.by_id.find(client);
+    if (of_client == level.clients.by_id.end()) {
+      continue;
+    }
+    Rings<Call>& calls = of_client->second->calls;
+    if (const auto found = calls.by_id.find(call);
+        found != calls.by_id.end() && found->second->runs != runs) {
+      calls.MoveToEnd(found->second, runs);
     }
   }
 }
 
 bool FairQueue::MustLeave(const Ticket& ticket, const Room& room) const {
-  const auto counted = by_call_.find(ticket.call);
-  return counted != by_call_.end() && counted->second.running > 0 &&
-         (ticket.rows > room.rows - room.rows_kept ||
-          ticket.running_bytes > room.bytes - room.bytes_kept);
+  if (CountRunning(by_client_, ClientOf(ticket)) == 0) {
+    return false;
+  }
+  const int divisor = CountRunning(by_call_, ticket.call) > 0 ? 1 : 2;
+  return ticket.rows > room.rows - room.rows_kept / divisor ||
+         ticket.running_bytes > room.bytes - room.bytes_kept / divisor;
+}
+
+bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
+  // A client of which a source runs may have to leave while another one need not.
+  constexpr int kMostLooks = 64;
+  auto client = level.clients.begin();
+  const auto end = level.clients.ring(level.clients.waiting.empty()).end();
+  for (int i = 0; i < kMostLooks && client != end; ++i, ++client) {
+    const auto call = client->calls.begin();
+    if (!MustLeave(*call->line.front(), room)) {
+      next = {client, call, call->line.begin()};
+      return true;
+    }
+  }
+  return false;
 }
 
 // The level with the most credit after everybody that waits has had its turns: each gets its share
 // in as even an order as there is.
-int FairQueue::NextLevel(const Party& party, const Room& room) const {
+int FairQueue::Next(Party& party, const Room& room, Place& next) const {
   int best = -1;
   int most = std::numeric_limits<int>::min();
   for (int i = 0; i < kLevels; ++i) {
-    const Level& level = party.levels[static_cast<size_t>(i)];
+    Level& level = party.levels[static_cast<size_t>(i)];
     const int credit = level.credit + kTurns[static_cast<size_t>(i)];
-    if (!level.empty() && credit > most && !MustLeave(Front(party, i), room)) {
+    Place place;
+    if (!level.empty() && credit > most && Next(level, room, place)) {
       best = i;
       most = credit;
+      next = place;
     }
   }
   return best;
@@ -211,9 +258,9 @@ bool FairQueue::MayRun(const Party& party, const Ticket& ticket) {
                                 ticket.rows <= party.limits.max_rows - party.running_rows);
 }
 
-bool FairQueue::MayRun(const Party& party, const Room& room) const {
-  const int level = NextLevel(party, room);
-  return level >= 0 && MayRun(party, Front(party, level));
+bool FairQueue::MayRun(Party& party, const Room& room) const {
+  Place next;
+  return Next(party, room, next) >= 0 && MayRun(party, **next.at);
 }
 
 FairQueue::Verdict FairQueue::VerdictOn(const Ticket& ticket, const Room& room) {
@@ -260,14 +307,9 @@ FairQueue::Party* FairQueue::NextParty(const Room& room) {
   }
 }
 
-std::unique_ptr<Ticket> FairQueue::Unlink(Party& party, Level& level, Ring::iterator call,
-                                          std::list<std::unique_ptr<Ticket>>::iterator at) {
-  std::unique_ptr<Ticket> ticket = level.Remove(*call, at);
-  if (call->line.empty()) {
-    level.by_id.erase(call->id);
-    level.ring(call->runs).erase(call);
-    level.credit = level.empty() ? 0 : level.credit;
-  }
+std::unique_ptr<Ticket> FairQueue::Unlink(Party& party, Level& level, const Place& place) {
+  std::unique_ptr<Ticket> ticket = level.Remove(place);
+  level.credit = level.empty() ? 0 : level.credit;
   if (--party.in_lines == 0) {
     ring_.remove(&party);
     // Nothing is saved up while nothing is asked; debts stay.
@@ -283,11 +325,13 @@ void FairQueue::CountOut(Party& party, const Ticket& ticket) {
   rows_ -= ticket.rows;
   bytes_ -= ticket.waiting_bytes;
   --party.waiting;
+  if (const auto counted = by_client_.find(ClientOf(ticket)); counted != by_client_.end()) {
+    num_excessive_ -= counted->second.waiting-- > MostOfAClient() ? 1 : 0;
+    EraseIfNone(by_client_, counted);
+  }
   if (const auto counted = by_call_.find(ticket.call); counted != by_call_.end()) {
-    num_excessive_ -= counted->second.waiting-- > MostOfACall() ? 1 : 0;
-    if (counted->second.waiting + counted->second.running == 0) {
-      by_call_.erase(counted);
-    }
+    --counted->second.waiting;
+    EraseIfNone(by_call_, counted);
   }
   party.waiting_cost = party.waiting == 0 ? 0 : party.waiting_cost - ticket.cost;
   if (size_ == 0) {
@@ -296,9 +340,8 @@ void FairQueue::CountOut(Party& party, const Ticket& ticket) {
   }
 }
 
-std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen) {
+std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place& place) {
   Level& level = party.levels[static_cast<size_t>(chosen)];
-  const auto call = level.begin();
   int turns = 0;
   for (size_t i = 0; i < kTurns.size(); ++i) {
     if (!party.levels[i].empty()) {
@@ -307,19 +350,24 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen) {
     }
   }
   level.credit -= turns;
-  party.credit -= call->line.front()->cost;
+  party.credit -= (*place.at)->cost;
   if (party.credit <= 0) {
     ring_.remove(&party);
     ring_.push_back(&party);
   }
-  // The call's next turn comes after all others'.
-  MoveToEnd(level, call, call->runs);
-  return Unlink(party, level, call, call->line.begin());
+  // The next turn of the client comes after all others', and that of the call.
+  level.MoveToEnd(place.client, place.client->runs);
+  place.client->calls.MoveToEnd(place.call, place.call->runs);
+  return Unlink(party, level, place);
 }
 
 std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> ticket) {
+  const uint64_t client = ClientOf(*ticket);
+  if (client != 0 && ++by_client_[client].running == 1) {
+    SetRuns(party, client, true);
+  }
   if (ticket->call != 0 && ++by_call_[ticket->call].running == 1) {
-    SetRuns(party, ticket->call, true);
+    SetRuns(party, client, ticket->call, true);
   }
   CountOut(party, *ticket);
   ++party.running;
@@ -352,12 +400,13 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
     return ticket;
   }
   while (Party* const party = NextParty(room)) {
-    const int level = NextLevel(*party, room);
-    const Verdict verdict = VerdictOn(Front(*party, level), room);
+    Place next;
+    const int level = Next(*party, room, next);
+    const Verdict verdict = VerdictOn(**next.at, room);
     if (verdict == Verdict::kWaitsForRows) {
       return nullptr;
     }
-    ticket = Choose(*party, level);
+    ticket = Choose(*party, level, next);
     if (verdict == Verdict::kFits) {
       for (SetAside& passed : aside_) {
         passed.passed += VerdictOn(*passed.ticket, room) == Verdict::kWaitsForCalls ? 1 : 0;
@@ -369,36 +418,43 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
   return nullptr;
 }
 
-void FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call) {
+void FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t client) {
   Party& party = parties_.find(tenant == nullptr ? "" : tenant->name)->second;
   --party.running;
   party.running_rows -= rows;
-  const auto counted = by_call_.find(call);
-  if (counted == by_call_.end() || --counted->second.running > 0) {
-    return;
+  const uint64_t id = ClientOf(call, client);
+  if (const auto counted = by_call_.find(call);
+      counted != by_call_.end() && --counted->second.running == 0) {
+    EraseIfNone(by_call_, counted);
+    SetRuns(party, id, call, false);
   }
-  if (counted->second.waiting == 0) {
-    by_call_.erase(counted);
+  if (const auto counted = by_client_.find(id);
+      counted != by_client_.end() && --counted->second.running == 0) {
+    EraseIfNone(by_client_, counted);
+    SetRuns(party, id, false);
   }
-  SetRuns(party, call, false);
 }
 
 std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDeadOf(Party& party, Level& level,
                                                            absl::Time now) {
-  // Found before any is taken: a call goes with its last ticket.
-  std::vector<std::pair<Ring::iterator, std::list<std::unique_ptr<Ticket>>::iterator>> found;
-  for (Ring* const ring : {&level.waiting, &level.running}) {
-    for (auto call = ring->begin(); call != ring->end(); ++call) {
-      for (auto at = call->line.begin(); at != call->line.end(); ++at) {
-        if (IsDead(**at, now)) {
-          found.emplace_back(call, at);
+  // Found before any is taken: call and client go with their last ticket.
+  std::vector<Place> found;
+  for (auto* const clients : {&level.clients.waiting, &level.clients.running}) {
+    for (auto client = clients->begin(); client != clients->end(); ++client) {
+      for (auto* const calls : {&client->calls.waiting, &client->calls.running}) {
+        for (auto call = calls->begin(); call != calls->end(); ++call) {
+          for (auto at = call->line.begin(); at != call->line.end(); ++at) {
+            if (IsDead(**at, now)) {
+              found.push_back({client, call, at});
+            }
+          }
         }
       }
     }
   }
   std::vector<std::unique_ptr<Ticket>> dead;
-  for (const auto& [call, at] : found) {
-    dead.push_back(Unlink(party, level, call, at));
+  for (const Place& place : found) {
+    dead.push_back(Unlink(party, level, place));
     CountOut(party, *dead.back());
   }
   return dead;
@@ -441,8 +497,10 @@ absl::Time FairQueue::oldest() const {
   absl::Time oldest = aside().oldest;
   for (const Party* party : ring_) {
     for (const Level& level : party->levels) {
-      for (const auto& [id, call] : level.by_id) {
-        oldest = std::min(oldest, call->line.front()->accepted);
+      for (const auto& [client_id, client] : level.clients.by_id) {
+        for (const auto& [call_id, call] : client->calls.by_id) {
+          oldest = std::min(oldest, call->line.front()->accepted);
+        }
       }
     }
   }

@@ -3,10 +3,12 @@
 //
 // Three choices are nested. Tenants share by deficit round robin: each round a tenant may spend, in
 // proportion to its weight, on the cost of its requests, and who has overdrawn waits until the
-// rounds have paid for it. Of a tenant, priorities alternate 16 : 4 : 1. Of a priority, calls take
-// turns source by source, and those of which no source runs go before those of which some do. Some
-// room is kept for them (Room): so a call of thousands delays a call of one by one source, and not
-// until what it runs has ended. Nothing that may run ever starves.
+// rounds have paid for it. Of a tenant, priorities alternate 16 : 4 : 1. Of a priority, clients
+// take turns source by source, and those of which no source runs go before those of which some do.
+// Some room is kept for them (Room): so a client with thousands of sources delays a call of one by
+// one source, and not until what it runs has ended. A client is a connection, or a call where that
+// is unknown. The calls of a client take turns by the same rules, and half of the room that is kept
+// is for those of which no source runs. Nothing that may run ever starves.
 //
 // Choice and room are apart. The choice names the next ticket; VerdictOn says whether it fits. A
 // tenant at its running limits is passed over. A ticket that needs more rows than are free is
@@ -20,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <list>
 #include <map>
@@ -42,6 +45,7 @@ struct Ticket {
   TenantPtr tenant;  // null: that of everybody without a name
   int priority = kNormalPriority;
   uint64_t call = 0;          // 0: a call with one request
+  uint64_t client = 0;        // 0: the call is its own client
   int rows = 1;               // while it runs, of its tenant's
   bool is_stream = false;     // if not, rows are also of the engine's
   int64_t running_bytes = 0;  // while it runs, of the engine's budget
@@ -54,8 +58,8 @@ struct Ticket {
 
 struct QueueLimits {
   // While calls wait, half of it at most is for streams; streams beyond that take no call's place.
-  // Of what one call has, an eighth of the places takes none from calls that have nothing in the
-  // queue: so a call of thousands does not keep all others out.
+  // If clients have many in it, an eighth more is for those that have nothing there: so a client of
+  // thousands does not keep all others out, nor do some together.
   int max_requests = 4096;
   int64_t max_rows = int64_t{1} << 40;
   int64_t max_bytes = int64_t{1} << 30;  // Ticket::waiting_bytes
@@ -76,7 +80,7 @@ class FairQueue {
   struct Room {
     int rows = 0;
     int64_t bytes = 0;
-    // Of these, those that are kept for calls of which no source runs.
+    // Of these, those that are kept for clients of which no source runs.
     int rows_kept = 0;
     int64_t bytes_kept = 0;
     // Of the bytes, those that streams may take.
@@ -86,8 +90,8 @@ class FairQueue {
   };
   // The next one that fits into `room`, which from now on counts as running; null without one.
   std::unique_ptr<Ticket> Pop(const Room& room);
-  // A ticket of Pop has ended: its tenant, rows and call.
-  void Ended(const TenantPtr& tenant, int rows, uint64_t call = 0);
+  // A ticket of Pop has ended: its tenant, rows, call and client.
+  void Ended(const TenantPtr& tenant, int rows, uint64_t call = 0, uint64_t client = 0);
 
   // Those that are cancelled or past their deadline, wherever they stand.
   std::vector<std::unique_ptr<Ticket>> TakeDead(absl::Time now);
@@ -113,9 +117,11 @@ class FairQueue {
   // When the one that waits longest was accepted; infinite future if none waits.
   absl::Time oldest() const;
 
-  // Cost of what goes before the ticket if it is queued now, at most. Of its level: what waits of
-  // its own call, and one turn of each other call for each of these and for itself. Of the other
-  // levels and tenants: what their shares let pass meanwhile.
+  // Cost of what goes before the ticket if it is queued now, at most. Of its client: what waits of
+  // its own call, and one turn of each other call for each of these and for itself. Of its level:
+  // one turn of each other client for each of all these and for itself, or none for the first if
+  // all other clients have sources running and its own has none. Of the other levels and tenants:
+  // what their shares let pass meanwhile.
   double CostAhead(const Ticket& ticket) const;
 
   // Of all tenants that wait or run, by name.
@@ -126,30 +132,75 @@ class FairQueue {
   // Turns of the priorities while all of them wait.
   static constexpr std::array<int, 3> kTurns = {16, 4, 1};
 
-  struct Call {
-    uint64_t id;
-    bool runs = false;                        // some of its sources
-    std::list<std::unique_ptr<Ticket>> line;  // first come, first served
-    double cost = 0;                          // of the line
-    double turn_cost() const { return line.empty() ? 0 : cost / static_cast<double>(line.size()); }
-  };
-  using Ring = std::list<Call>;
-  // Requests of a tenant and a priority.
-  struct Level {
-    Ring waiting;  // calls of which no source runs; the first is next
-    Ring running;  // the others, which are next when no call is in `waiting`
-    std::map<uint64_t, Ring::iterator> by_id;
-    int credit = 0;
-    int size = 0;          // tickets
-    double cost = 0;       // of all
-    double turn_cost = 0;  // of all calls' turns
+  // Those who take turns, with a number and a flag `runs`.
+  template <typename Member>
+  struct Rings {
+    using Ring = std::list<Member>;
+    using At = typename Ring::iterator;
+    Ring waiting;  // those of which no source runs; the first is next
+    Ring running;  // the others, which are next when none is in `waiting`
+    std::map<uint64_t, At> by_id;
 
     bool empty() const { return by_id.empty(); }
     Ring& ring(bool runs) { return runs ? running : waiting; }
-    const Call& front() const { return waiting.empty() ? running.front() : waiting.front(); }
-    Ring::iterator begin() { return waiting.empty() ? running.begin() : waiting.begin(); }
-    void Add(Call& call, std::unique_ptr<Ticket> ticket);
-    std::unique_ptr<Ticket> Remove(Call& call, std::list<std::unique_ptr<Ticket>>::iterator at);
+    At begin() { return waiting.empty() ? running.begin() : waiting.begin(); }
+    // The one with the number; a new one comes last.
+    At Find(uint64_t id, bool runs) {
+      const auto known = by_id.find(id);
+      if (known != by_id.end()) {
+        return known->second;
+      }
+      Ring& own = ring(runs);
+      own.emplace_back();
+      own.back().id = id;
+      own.back().runs = runs;
+      return by_id.emplace(id, std::prev(own.end())).first->second;
+    }
+    // To the end of its ring, or to that of the other one, as `runs` says now.
+    void MoveToEnd(At at, bool runs) {
+      Ring& to = ring(runs);
+      to.splice(to.end(), ring(at->runs), at);
+      at->runs = runs;
+    }
+    void Erase(At at) {
+      by_id.erase(at->id);
+      ring(at->runs).erase(at);
+    }
+  };
+  using Line = std::list<std::unique_ptr<Ticket>>;  // first come, first served
+  struct Call {
+    uint64_t id = 0;
+    bool runs = false;  // some of its sources
+    Line line;
+  };
+  struct Client {
+    uint64_t id = 0;
+    bool runs = false;
+    Rings<Call> calls;
+    int size = 0;     // tickets
+    double cost = 0;  // of all
+    double turn_cost() const { return size == 0 ? 0 : cost / size; }
+  };
+  // Where a ticket is.
+  struct Place {
+    Rings<Client>::At client;
+    Rings<Call>::At call;
+    Line::iterator at;
+  };
+  // Requests of a tenant and a priority.
+  struct Level {
+    Rings<Client> clients;
+    int credit = 0;
+    int size = 0;                      // tickets
+    double cost = 0;                   // of all
+    std::array<double, 2> turns = {};  // what a turn of all clients costs: waiting, running
+
+    bool empty() const { return clients.empty(); }
+    double& turn_cost(bool runs) { return turns[runs ? 1 : 0]; }
+    void Add(Client& client, Call& call, std::unique_ptr<Ticket> ticket);
+    // Members that have none left go as well.
+    std::unique_ptr<Ticket> Remove(const Place& place);
+    void MoveToEnd(Rings<Client>::At client, bool runs);
   };
   struct Party {
     Tenant limits;
@@ -175,56 +226,68 @@ class FairQueue {
 
   static size_t LevelOf(const Ticket& ticket);
   Party& PartyOf(const Ticket& ticket);
+  // By what clients are counted: client or call; 0 for a call with one request and no client.
+  static uint64_t ClientOf(uint64_t call, uint64_t client);
+  static uint64_t ClientOf(const Ticket& ticket) { return ClientOf(ticket.call, ticket.client); }
   // Of max_requests, as calls count them.
   int PlacesTaken(bool is_newcomer) const {
     return size_ - std::max(0, num_streams_ - limits_.max_requests / 2) -
-           (is_newcomer ? num_excessive_ : 0);
+           (is_newcomer ? std::min(num_excessive_, limits_.max_requests / 8) : 0);
   }
-  // Most that a call has in the queue without an excess.
-  int MostOfACall() const { return limits_.max_requests - limits_.max_requests / 8; }
-  // Nothing of its call waits or runs.
-  bool IsNewcomer(const Ticket& ticket) const { return by_call_.count(ticket.call) == 0; }
+  // Most that a client has in the queue without an excess.
+  int MostOfAClient() const { return std::max(1, limits_.max_requests / 64); }
+  // Nothing of its client waits or runs.
+  bool IsNewcomer(const Ticket& ticket) const { return by_client_.count(ClientOf(ticket)) == 0; }
   absl::Status CheckPlaces(const Ticket& ticket) const;
   absl::Status CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const;
 
   static Verdict VerdictOn(const Ticket& ticket, const Room& room);
-  // Its call has rows running, and must leave what is kept for others.
+  // Its client has rows running, and must leave what is kept for others; or half of it, if its call
+  // has none.
   bool MustLeave(const Ticket& ticket, const Room& room) const;
-  // The next level of those whose front need not leave; -1 without one.
-  int NextLevel(const Party& party, const Room& room) const;
-  static const Ticket& Front(const Party& party, int level) {
-    return *party.levels[static_cast<size_t>(level)].front().line.front();
-  }
+  // The next ticket of a level that need not leave; false without one.
+  bool Next(Level& level, const Room& room, Place& next) const;
+  // The same of a party, with its level; -1 without one.
+  int Next(Party& party, const Room& room, Place& next) const;
   // By the tenant's limits.
   static bool MayRun(const Party& party, const Ticket& ticket);
-  bool MayRun(const Party& party, const Room& room) const;
+  bool MayRun(Party& party, const Room& room) const;
   Party* NextParty(const Room& room);
-  // The front of the level, which has had its turn.
-  std::unique_ptr<Ticket> Choose(Party& party, int level);
+  // The ticket, which has had its turn.
+  std::unique_ptr<Ticket> Choose(Party& party, int level, const Place& place);
   // The first that is aside and fits. True: one that is aside must go first and does not fit.
   bool PopAside(const Room& room, std::unique_ptr<Ticket>& ticket);
   // It counts as running.
   std::unique_ptr<Ticket> Run(Party& party, std::unique_ptr<Ticket> ticket);
   // CostAhead, as if there were no other tenant.
-  static double CostAheadWithin(const Party& party, const Ticket& ticket);
+  double CostAheadWithin(const Party& party, const Ticket& ticket) const;
   // Takes `at` out of its line; the caller knows where it stands.
-  std::unique_ptr<Ticket> Unlink(Party& party, Level& level, Ring::iterator call,
-                                 std::list<std::unique_ptr<Ticket>>::iterator at);
+  std::unique_ptr<Ticket> Unlink(Party& party, Level& level, const Place& place);
   // It waits no longer.
   void CountOut(Party& party, const Ticket& ticket);
-  // Moves the call to the end of its ring, and to the other one where a source of it runs now, or
-  // none does any more.
-  static void MoveToEnd(Level& level, Ring::iterator call, bool runs);
-  void SetRuns(Party& party, uint64_t call, bool runs);
+  // A source of the client runs now, or none does any more; and of the call.
+  static void SetRuns(Party& party, uint64_t client, bool runs);
+  static void SetRuns(Party& party, uint64_t client, uint64_t call, bool runs);
   std::vector<std::unique_ptr<Ticket>> TakeDeadOf(Party& party, Level& level, absl::Time now);
 
   const QueueLimits limits_;
-  // Of calls with a number that have some.
-  struct CallCount {
+  // Of clients and calls with a number that have some.
+  struct Counts {
     int waiting = 0;
     int running = 0;
   };
-  std::unordered_map<uint64_t, CallCount> by_call_;
+  using CountsById = std::unordered_map<uint64_t, Counts>;
+  static int CountRunning(const CountsById& counts, uint64_t id) {
+    const auto found = counts.find(id);
+    return found == counts.end() ? 0 : found->second.running;
+  }
+  static void EraseIfNone(CountsById& counts, CountsById::iterator at) {
+    if (at->second.waiting + at->second.running == 0) {
+      counts.erase(at);
+    }
+  }
+  CountsById by_client_;
+  CountsById by_call_;
   std::map<std::string, Party> parties_;  // by the tenant's name
   std::list<Party*> ring_;                // those with lines; the first is looked at first
   std::list<SetAside> aside_;             // in the order of their choice
@@ -233,7 +296,7 @@ class FairQueue {
   uint64_t next_own_call_ = ~uint64_t{0};
   int size_ = 0;
   int num_streams_ = 0;    // of them
-  int num_excessive_ = 0;  // what calls have beyond MostOfACall
+  int num_excessive_ = 0;  // what clients have beyond MostOfAClient
   std::array<int, kLevels> sizes_{};
   int64_t rows_ = 0;
   int64_t bytes_ = 0;

@@ -1,5 +1,6 @@
 // FairQueue: what waits, reckoned in cost: what forecasts are made from.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "engine/queue/fair_queue.h"
@@ -14,19 +15,29 @@ double FairQueue::cost() const {
   return all;
 }
 
-double FairQueue::CostAheadWithin(const Party& party, const Ticket& ticket) {
+double FairQueue::CostAheadWithin(const Party& party, const Ticket& ticket) const {
+  const auto counted = by_client_.find(ClientOf(ticket));
+  const bool is_newcomer = counted == by_client_.end() || counted->second.running == 0;
   const size_t own = LevelOf(ticket);
   const Level& level = party.levels[own];
   double line_cost = 0;
-  double others = level.turn_cost;
+  std::array<double, 2> others = level.turns;
   double turns = 1;
-  if (const auto found = level.by_id.find(ticket.call); found != level.by_id.end()) {
-    const Call& call = *found->second;
-    line_cost = call.cost;
-    others -= call.turn_cost();
-    turns += static_cast<double>(call.line.size());
+  const auto& clients = level.clients.by_id;
+  if (const auto found = clients.find(ClientOf(ticket)); found != clients.end()) {
+    const Client& client = *found->second;
+    others[client.runs ? 1 : 0] -= client.turn_cost();
+    const auto call = client.calls.by_id.find(ticket.call);
+    const bool waits = call != client.calls.by_id.end();
+    const auto of_call = waits ? static_cast<double>(call->second->line.size()) : 0.0;
+    const auto other_calls = static_cast<double>(client.calls.by_id.size() - (waits ? 1 : 0));
+    const double ahead = std::min<double>(client.size, of_call + (of_call + 1) * other_calls);
+    line_cost = client.cost * ahead / client.size;
+    turns += ahead;
   }
-  const double in_level = std::min(level.cost, line_cost + turns * others);
+  const double in_turn =
+      std::max(0.0, turns * (others[0] + others[1]) - (is_newcomer ? others[1] : 0));
+  const double in_level = std::min(level.cost, line_cost + in_turn);
   double ahead = in_level;
   // As many tickets as the level's turns let pass of the others, at what they cost in the mean.
   const double tickets = level.size == 0 ? 1 : 1 + level.size * in_level / level.cost;

@@ -2,11 +2,15 @@
 
 #include <grpcpp/security/auth_context.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "ops/base/status.h"
 
 namespace beamwright::rpc {
@@ -74,6 +78,12 @@ void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Stat
   serving::Caller caller{serving::Method::kGrpcOther};
   caller.context = ContextOf(context);
   core_.calls().Refuse(why, caller);
+}
+
+uint32_t ConnectionOf(const grpc::ServerContextBase& context) {
+  const std::string peer = context.peer();
+  const auto hash = static_cast<uint32_t>(std::hash<std::string>()(peer));
+  return absl::StartsWith(peer, "ip") ? std::max<uint32_t>(1, hash) : 0;
 }
 
 serving::CallContext ContextOf(const grpc::ServerContextBase& context) {

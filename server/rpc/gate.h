@@ -88,6 +88,9 @@ class Gate {
   mutable serving::TaskThread reader_{"bw-requests"};
 };
 
+// For serving::ConnectionScope. 0 for a Unix socket, whose clients all have one name.
+uint32_t ConnectionOf(const grpc::ServerContextBase& context);
+
 // What the call's metadata says of it.
 serving::CallContext ContextOf(const grpc::ServerContextBase& context);
 

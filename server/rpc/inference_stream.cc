@@ -6,6 +6,7 @@
 #include "server/rpc/decode_call.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
+#include "server/serving/connection_scope.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -98,6 +99,7 @@ void InferenceStream::OnReadDone(bool ok) {
   // thread as soon as it has come.
   if (entry != nullptr) {
     gate_.CountArrival(call_, bytes);
+    const serving::ConnectionScope scope(ConnectionOf(call_));
     Take(entry, bytes);
   }
   absl::MutexLock lock(&mutex_);

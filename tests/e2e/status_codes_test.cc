@@ -104,6 +104,8 @@ class ManyCallers {
   explicit ManyCallers(const std::string& address) {
     v1::DecodeRequest request = Request({"internationalisation"});
     request.mutable_options()->set_beam_size(64);
+    request.mutable_options()->set_min_length(100);
+    request.mutable_options()->set_max_length(100);
     for (int i = 0; i < kConnections; ++i) {
       grpc::ChannelArguments own;
       own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -129,8 +131,8 @@ class ManyCallers {
   ManyCallers& operator=(const ManyCallers&) = delete;
 
  private:
-  static constexpr int kConnections = 8;
-  static constexpr int kCalls = 250;  // of a connection at once
+  static constexpr int kConnections = 300;
+  static constexpr int kCalls = 4;  // of a connection at once
 
   struct Call {
     grpc::ClientContext context;
@@ -147,8 +149,8 @@ TEST(StatusCodesTest, ADeadlineThatWouldBeMissed) {
   const absl::Duration timeout = absl::Seconds(3);
   ServerProcess server({"--model-path", DefaultModel(), "--threads", "1", "--http-timeout",
                         absl::FormatDuration(timeout)});
-  // A quarter of a minute's work and more waits before the question: of thousands of callers, since
-  // one caller delays others by a single source however many it has.
+  // Several seconds' work waits before the question: of hundreds of connections, since one delays
+  // others by a single source however many it has.
   ManyCallers busy(server.address());
   const Question question = Asking([timeout](Question& q) { q.timeout = timeout; });
   // Until the engine knows how long the work takes.

@@ -466,10 +466,11 @@ TEST_F(AdmissionTest, AForecastForACallIsATurnOfTheOther) {
   }
   const Admission::Requests running = Take();
   ASSERT_EQ(running.size(), 1U);
-  // A turn of the first call, 70 row-steps, and half of the 70 that run, and the answer itself.
+  // The other goes before what waits of the first call, of which a source runs: half of the 70
+  // row-steps that run, and the answer itself.
   auto other = Ask(8);
   other->call.call = 2;
-  EXPECT_THAT(Refusal(std::move(other)), HasSubstr("expected in 1m46s,"));
+  EXPECT_THAT(Refusal(std::move(other)), HasSubstr("expected in 36s,"));
   // The call itself waits for all that it has.
   auto own = Ask(7);
   own->call.call = 1;

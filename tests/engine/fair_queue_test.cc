@@ -262,6 +262,102 @@ TEST(FairQueueTest, ALargeCallIsNotStarvedBySmallOnes) {
   EXPECT_GE(of_large, 4);
 }
 
+std::unique_ptr<Ticket> TicketOf(uint64_t client, uint64_t call, int number = 0) {
+  auto ticket = MakeTicket(nullptr, call, number);
+  ticket->client = client;
+  return ticket;
+}
+
+// However many calls a client has, it delays another by one source; and its calls take turns.
+TEST(FairQueueTest, ClientsTakeTurnsAndSoDoTheirCalls) {
+  FairQueue queue({});
+  for (int i = 0; i < 3; ++i) {
+    for (uint64_t call = 101; call < 200; ++call) {
+      ASSERT_TRUE(Push(queue, TicketOf(7, call, i)).ok());
+    }
+  }
+  ASSERT_TRUE(Push(queue, TicketOf(8, 201, -1)).ok());
+  ASSERT_TRUE(Push(queue, TicketOf(7, 300, -2)).ok()) << "a new call of the first client";
+  ASSERT_TRUE(Push(queue, MakeTicket(nullptr, 7, -3)).ok()) << "a call, not the client";
+  std::vector<int> order;
+  std::map<int, std::set<uint64_t>> rounds;
+  while (const auto ticket = queue.Pop(kMuch)) {
+    order.push_back(NumberOf(*ticket));
+    rounds[NumberOf(*ticket)].insert(ticket->call);
+    if (NumberOf(*ticket) == 1 || NumberOf(*ticket) == 2) {
+      ASSERT_EQ(rounds[NumberOf(*ticket) - 1].size(), 99U) << "a call had two turns of a round";
+    }
+  }
+  ASSERT_EQ(order.size(), 300U);
+  EXPECT_THAT(std::vector<int>(order.begin(), order.begin() + 3), ElementsAre(0, -1, -3));
+  EXPECT_EQ(order[101], -2) << "after one turn of each call of its client";
+}
+
+// A client of which a source runs goes behind those of which none does, whatever call it is of.
+TEST(FairQueueTest, AClientOfWhichASourceRunsGoesLast) {
+  FairQueue queue({});
+  for (uint64_t call = 1; call < 5; ++call) {
+    ASSERT_TRUE(Push(queue, TicketOf(7, call, 7)).ok());
+  }
+  ASSERT_NE(queue.Pop(kMuch), nullptr);
+  for (uint64_t call = 10; call < 13; ++call) {
+    ASSERT_TRUE(Push(queue, TicketOf(call, call, static_cast<int>(call))).ok());
+  }
+  std::vector<int> order;
+  while (const auto ticket = queue.Pop(kMuch)) {
+    order.push_back(NumberOf(*ticket));
+  }
+  EXPECT_THAT(order, ElementsAre(10, 11, 12, 7, 7, 7));
+}
+
+// A large call delays a small one of its client as little as one of another.
+TEST(FairQueueTest, HalfOfTheRoomIsKeptForOtherCallsOfTheClient) {
+  FairQueue queue({});
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(Push(queue, TicketOf(7, 1, i)).ok());
+    ASSERT_TRUE(Push(queue, TicketOf(8, 2, i)).ok());
+  }
+  FairQueue::Room room{64, 1000, /*rows_kept=*/8};
+  const auto count = [&] {
+    int taken = 0;
+    while (queue.Pop(room) != nullptr) {
+      --room.rows;
+      ++taken;
+    }
+    return taken;
+  };
+  EXPECT_EQ(count(), 56);
+  for (uint64_t call = 10; call < 30; ++call) {
+    ASSERT_TRUE(Push(queue, TicketOf(8, call)).ok());
+  }
+  EXPECT_EQ(count(), 4) << "of the second client, behind the first, which may take none";
+  ASSERT_TRUE(Push(queue, TicketOf(9, 40)).ok());
+  EXPECT_EQ(count(), 1);
+}
+
+// When its sources have ended it is one of those of which none runs.
+TEST(FairQueueTest, ALargeCallIsNotStarvedByCallsOfItsClient) {
+  FairQueue queue({});
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(Push(queue, TicketOf(7, 1, 1)).ok());
+  }
+  int of_large = 0;
+  std::deque<std::unique_ptr<Ticket>> running;
+  for (uint64_t call = 2; call < 302; ++call) {
+    ASSERT_TRUE(Push(queue, TicketOf(7, call)).ok());
+    FairQueue::Room left{2, 1000};
+    left.rows -= static_cast<int>(running.size());
+    while (auto ticket = queue.Pop(left)) {
+      --left.rows;
+      of_large += NumberOf(*ticket);
+      running.push_back(std::move(ticket));
+    }
+    queue.Ended(nullptr, 1, running.front()->call, 7);
+    running.pop_front();
+  }
+  EXPECT_GE(of_large, 4);
+}
+
 TEST(FairQueueTest, ACallThatFillsTheQueueLeavesPlacesForOthers) {
   FairQueue queue({16, 1000, 1000});
   const auto push = [&queue](uint64_t call) {
@@ -288,6 +384,17 @@ TEST(FairQueueTest, ACallThatFillsTheQueueLeavesPlacesForOthers) {
     EXPECT_EQ(push(call), "") << "each has one";
   }
   EXPECT_EQ(push(26), status::reason::kQueueFull);
+}
+
+// Twenty clients fill it together: none of them has much.
+TEST(FairQueueTest, ManyClientsThatFillTheQueueLeavePlacesForOthers) {
+  FairQueue queue({160, 1000, 1000});
+  for (uint64_t call = 1; call <= 160; ++call) {
+    ASSERT_TRUE(Push(queue, TicketOf(1 + call % 20, call)).ok());
+  }
+  EXPECT_EQ(Reason(Push(queue, TicketOf(1, 200))), status::reason::kQueueFull);
+  EXPECT_TRUE(Push(queue, TicketOf(30, 300)).ok());
+  EXPECT_EQ(Reason(Push(queue, TicketOf(30, 301))), status::reason::kQueueFull);
 }
 
 TEST(FairQueueTest, SharesOfCostConvergeToWeights) {
@@ -797,6 +904,28 @@ TEST(FairQueueTest, CostAheadOfACallIsATurnOfEachOther) {
   while (queue.Pop(kMuch) != nullptr) {
   }
   EXPECT_EQ(ahead(3), 0);
+}
+
+TEST(FairQueueTest, CostAheadOfAClientIsATurnOfEachOther) {
+  FairQueue queue({});
+  const auto make = [](uint64_t client, uint64_t call) {
+    auto ticket = TicketOf(client, call);
+    ticket->cost = 100;
+    return ticket;
+  };
+  for (uint64_t call = 1; call <= 900; ++call) {
+    ASSERT_TRUE(Push(queue, make(1 + call % 3, call)).ok());
+  }
+  EXPECT_NEAR(queue.CostAhead(*make(9, 1000)), 300, 1e-6) << "of three clients";
+  EXPECT_NEAR(queue.CostAhead(*make(1, 1000)), 300 * 100 + 301 * 200 - 200, 1e-6);
+  std::vector<std::unique_ptr<Ticket>> running;
+  for (int i = 0; i < 3; ++i) {
+    running.push_back(queue.Pop(kMuch));
+  }
+  EXPECT_NEAR(queue.CostAhead(*make(9, 1000)), 0, 1e-6) << "all others have sources running";
+  // The second waits for the first, and for a turn of each.
+  ASSERT_TRUE(Push(queue, make(9, 1000)).ok());
+  EXPECT_NEAR(queue.CostAhead(*make(9, 1001)), 100 + 300, 1e-6);
 }
 
 }  // namespace
