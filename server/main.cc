@@ -20,6 +20,7 @@
 #include "ops/base/mutex_checks.h"
 #include "ops/base/periodic_thread.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "ops/base/time_slice.h"
 #include "server/access/guard.h"
 #include "server/build_info.h"
@@ -51,6 +52,8 @@ namespace {
 using serving::Phase;
 
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
+// While calls are waited for: how often those are dropped whose client does not read.
+constexpr absl::Duration kBetweenDrops = absl::Milliseconds(500);
 constexpr absl::Duration kLastAnswers = absl::Seconds(1);
 constexpr absl::Duration kLastLines = absl::Seconds(1);  // of the log, until its reader has them
 // Kept for operators where the process has no file left.
@@ -103,7 +106,13 @@ void Drain(const serving::Flags& flags, engine::Engine& engine, rpc::Server& ser
   if (streams != nullptr) {
     streams->Leave();
   }
-  if (!state.WaitUntilAnswered(flags.drain_timeout)) {
+  const absl::Time end = SteadyNow() + flags.drain_timeout;
+  bool is_answered = state.WaitUntilAnswered(std::min(kBetweenDrops, flags.drain_timeout));
+  while (!is_answered && SteadyNow() < end) {
+    server.DropUnread();
+    is_answered = state.WaitUntilAnswered(std::min(kBetweenDrops, end - SteadyNow()));
+  }
+  if (!is_answered) {
     const engine::Engine::Load load = engine.load();
     spdlog::warn("{} requests run and {} wait after {}; they end now", load.running, load.waiting,
                  absl::FormatDuration(flags.drain_timeout));

@@ -165,6 +165,18 @@ bool Acceptor::CutOffMost(const Read& read, int64_t least, const std::string& wh
   return num_reset > 0;
 }
 
+void Acceptor::CutOffPeer(const std::string& peer, const std::string& why) {
+  if (!table_.CutOffPeer(peer)) {
+    return;
+  }
+  ++num_cut_off_;
+  int64_t others = 0;
+  absl::MutexLock lock(&peer_line_mutex_);
+  if (peer_line_.Due(others)) {
+    spdlog::warn("a gRPC connection was reset: {}; {} more since the last such line", why, others);
+  }
+}
+
 void Acceptor::HoldOff(std::chrono::milliseconds time) {
   const auto now = std::chrono::steady_clock::now();
   held_until_ = std::max(held_until_.load(), now + time);

@@ -14,7 +14,9 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "server/rpc/connection_table.h"
 #include "server/rpc/listening_sockets.h"
 
@@ -57,6 +59,8 @@ class Acceptor {
   // The same for clients whose connections ended since BeginWindow, by what was read from those:
   // what is open of such a client by now is reset.
   bool CutOffReturning(int64_t least, const std::string& why);
+  // Resets the connection of the peer (ConnectionCalls::PeerOf). Logged, with why, and counted.
+  void CutOffPeer(const std::string& peer, const std::string& why);
   int64_t CountReadOfClosed();
   void BeginWindow() { table_.BeginWindow(); }
   // New connections wait in the kernel for so long; then, for half a minute, they are taken one by
@@ -97,6 +101,8 @@ class Acceptor {
   SeldomLine refused_line_;
   SeldomLine failed_line_;
   SeldomLine cut_off_line_;
+  absl::Mutex peer_line_mutex_;
+  SeldomLine peer_line_ ABSL_GUARDED_BY(peer_line_mutex_);
   std::atomic<int64_t> num_cut_off_{0};
   // Times of the steady clock: until when connections wait, and are taken one by one.
   std::atomic<std::chrono::steady_clock::time_point> held_until_{};

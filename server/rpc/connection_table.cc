@@ -140,6 +140,19 @@ bool ConnectionTable::CutOff(const Progress::key_type& connection) {
          EndIfOpen(connection.first, entry->second, End::kReset);
 }
 
+bool ConnectionTable::CutOffPeer(const std::string& peer) {
+  absl::MutexLock lock(&mutex_);
+  bool any = false;
+  for (auto& [fd, entry] : entries_) {
+    if (!peer.empty() && entry.peer == peer && !entry.is_reset &&
+        EndIfOpen(fd, entry, End::kReset)) {
+      entry.is_reset = true;
+      any = true;
+    }
+  }
+  return any;
+}
+
 bool ConnectionTable::EndIfOpen(int fd, const Entry& entry, End end) {
   // The number may stand for something else by now, or soon; the duplicate does not change.
   const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);

@@ -66,6 +66,9 @@ class ConnectionTable {
   // Resets an entry of ListProgress if it is still open. gRPC finds the connection broken and
   // closes it. False if it was closed before.
   bool CutOff(const Progress::key_type& connection);
+  // The same for the connection of `peer` (ConnectionCalls::PeerOf). False also if it was reset so
+  // before.
+  bool CutOffPeer(const std::string& peer);
 
  private:
   struct Entry {
@@ -76,6 +79,7 @@ class ConnectionTable {
     std::shared_ptr<const ConnectionCalls::Counts> calls;  // null: unknown
     std::chrono::steady_clock::time_point entered = std::chrono::steady_clock::now();
     bool is_leaving = false;  // shut down for others, and not closed yet
+    bool is_reset = false;    // by CutOffPeer, and not closed yet
     int64_t read = 0;         // when last looked
     int64_t read_before = 0;  // when the window began
   };

@@ -45,6 +45,11 @@ constexpr double kSlowestBodies = 10 << 20;
 constexpr int64_t kMostGivenUp = 100;
 // Of bodies this part is held at least, the rest finds memory that is the process' already.
 constexpr int64_t kLeastHeld = 4;
+// Memory that grows by this, by this multiple of what was read, and for each call that waits for
+// its handler by this, which takes 20 KB and its headers.
+constexpr int64_t kWorthALook = 32 << 20;
+constexpr int64_t kSwelling = 8;
+constexpr int64_t kMostOfACall = 96 << 10;
 // Who sent less meanwhile is not in anybody's way.
 constexpr int64_t kLeastRead = 64 << 10;
 // The same in one look, where too many calls wait.
@@ -248,6 +253,8 @@ void ConnectionWatch::Search(Beat& beat, Window& window) {
     const bool is_served = CountServed(gate_) != before.num_served;
     if (is_crowded) {
       CutOff(before, kLeastReadInLook, "there are more calls than may be open");
+    } else if (!is_served && Swells(before, before.ReadSince(progress))) {
+      CutOff(before, kLeastReadInLook, "calls take many times what was sent");
     } else if (!is_served && before.CpuSecondsSince() >= kPatience &&
                !MayBeBodies(before, before.ReadSince(progress))) {
       CutOff(before, kLeastRead, "no other client was read from");
@@ -263,6 +270,12 @@ bool ConnectionWatch::MayBeBodies(const Reading& before, int64_t read) const {
                        gate_.num_reading() * limits_.max_message_bytes;
   return gate_.incoming().num_given_up() - before.num_given_up <= kMostGivenUp && read <= most &&
          static_cast<double>(read) >= kSlowestBodies * before.CpuSecondsSince();
+}
+
+bool ConnectionWatch::Swells(const Reading& before, int64_t read) const {
+  const int64_t growth = ReadProcessMemory().held_bytes() - before.held_bytes;
+  return growth >= std::max({kWorthALook, kSwelling * read,
+                             kMostOfACall * static_cast<int64_t>(gate_.backlog().size())});
 }
 
 bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::string& why) {
@@ -309,7 +322,7 @@ void ConnectionWatch::Relieve() {
   const absl::Time now = SteadyNow();
   short_since_ = std::min(short_since_, now);
   gate_.incoming().RefuseOlderThan(now - kBetweenReliefs, serving::MemoryRunsShort());
-  if (now - short_since_ < kRefusalsHelp) {
+  if (now - short_since_ < kRefusalsHelp && !pressure_.is_severe()) {
     return;
   }
   const Reading before(acceptor_, gate_);

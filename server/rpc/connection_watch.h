@@ -14,6 +14,8 @@
 // - More calls wait for their handlers than the connected clients may have open, or a quarter more
 //   are held (a call that was reset lives until its handler knows): gRPC reads streams that
 //   are reset faster than it runs handlers, and queues without bound (call_backlog.h).
+// - Calls wait for their handlers and take many times what was read: headers that are references
+//   (header_limit.h).
 // - Much of a second was late, and far more was read than handlers were given.
 // - Memory runs short (memory_pressure.h): gRPC holds messages that are not whole without bound.
 //   Calls whose request has not come are refused then; connections are reset if that does not help.
@@ -75,6 +77,9 @@ class ConnectionWatch {
   // Whether what was read since may be bodies of requests: no more than arrived and than those on
   // their way may have, and read as fast as bodies are.
   bool MayBeBodies(const Reading& before, int64_t read) const;
+  // Whether calls whose handlers wait take far more memory than their clients sent, and than calls
+  // do: before a client acknowledges SETTINGS, gRPC takes 16 MiB of decoded headers for each call.
+  bool Swells(const Reading& before, int64_t read) const;
   bool CutOff(const Reading& before, int64_t least, const std::string& why);
   // After something was in the way for so long.
   void HoldOff(absl::Duration in_the_way);

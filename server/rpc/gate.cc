@@ -33,7 +33,7 @@ absl::string_view Header(const grpc::ServerContextBase& context, const char* nam
 
 absl::StatusOr<access::Identity> Gate::Admit(grpc::CallbackServerContext& context,
                                              const GuardedMethod& method) const {
-  Enter(context);
+  BW_RETURN_IF_ERROR(Enter(context));
   access::Proof proof;
   proof.priority = Header(context, access::kPriorityHeader);
   if (access_.open()) {

@@ -1,14 +1,11 @@
 #include "server/rpc/server.h"
 
-#include <grpcpp/health_check_service_interface.h>
-
 #include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "grpc/health/v1/health.grpc.pb.h"
 #include "ops/base/status.h"
 #include "server/rpc/credentials.h"
 #include "server/serving/host_port.h"
@@ -42,29 +39,31 @@ AcceptorOptions OptionsOf(const ServerOptions& options, serving::Core& core, con
 }
 
 // Health of `name`: a model's, or, by "", that of the server and its services.
-void SetHealth(grpc::HealthCheckServiceInterface& health, const std::string& name, bool ready,
+void SetHealth(HealthService& health, const std::string& name, bool ready,
                const serving::ServingState& state) {
-  health.SetServingStatus(name, ready);
+  health.Set(name, ready);
   if (!name.empty()) {
     return;
   }
-  health.SetServingStatus(v1::DecodeService::service_full_name(), ready);
-  health.SetServingStatus(v1::RecognizeService::service_full_name(), ready);
-  health.SetServingStatus(v1::TranslateService::service_full_name(), ready);
-  health.SetServingStatus(inference::GRPCInferenceService::service_full_name(), ready);
-  health.SetServingStatus(v1::ModelService::service_full_name(), state.health().tells);
+  health.Set(v1::DecodeService::service_full_name(), ready);
+  health.Set(v1::RecognizeService::service_full_name(), ready);
+  health.Set(v1::TranslateService::service_full_name(), ready);
+  health.Set(inference::GRPCInferenceService::service_full_name(), ready);
+  health.Set(v1::ModelService::service_full_name(), state.health().tells);
 }
 
 }  // namespace
 
-Server::Server(const access::Access& access, oip::Service& service, int max_receive_bytes)
+Server::Server(const ServerOptions& options, const access::Access& access, oip::Service& service)
     : availability_(service.core().availability()),
-      gate_(access, service.core(), max_receive_bytes),
+      headers_(options.max_metadata_bytes),
+      gate_(access, service.core(), options.max_receive_bytes, headers_),
       decode_(gate_, service.core()),
       recognize_(gate_, service.core()),
       translate_(gate_, service.core()),
       models_(gate_, service.core().models()),
       inference_(gate_, service),
+      health_(gate_),
       unknown_(gate_) {}
 
 void Server::Register(bool reflection, grpc::ServerBuilder& builder) {
@@ -73,11 +72,11 @@ void Server::Register(bool reflection, grpc::ServerBuilder& builder) {
   builder.RegisterService(&translate_);
   builder.RegisterService(&models_);
   builder.RegisterService(&inference_);
+  builder.RegisterService(&health_);
   builder.RegisterCallbackGenericService(&unknown_);
   if (!reflection) {
     return;
   }
-  // Health is gRPC's own service.
   reflection_answers_.emplace(std::vector<const google::protobuf::FileDescriptor*>{
       v1::DecodeRequest::descriptor()->file(), v1::RecognizeRequest::descriptor()->file(),
       v1::TranslateRequest::descriptor()->file(), v1::ModelSummary::descriptor()->file(),
@@ -92,10 +91,12 @@ void Server::Register(bool reflection, grpc::ServerBuilder& builder) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       const access::Access& access,
                                                       oip::Service& service) {
-  grpc::EnableDefaultHealthCheckService(true);
-  std::unique_ptr<Server> server(new Server(access, service, options.max_receive_bytes));
+  std::unique_ptr<Server> server(new Server(options, access, service));
   BW_ASSIGN_OR_RETURN(server->acceptor_,
                       Acceptor::Listen(OptionsOf(options, service.core(), server->gate_)));
+  server->headers_.OnFlood([&acceptor = *server->acceptor_](const std::string& peer) {
+    acceptor.CutOffPeer(peer, "its calls' headers are references to larger ones");
+  });
   server->credentials_ = MakeCredentials(options.tls);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -126,11 +127,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   server->one_callback_thread_ = OneCallbackThread::Hold(*server->server_);
   server->address_ =
       server->port() == 0 ? options.address : serving::WithPort(options.address, server->port());
-  grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
   server->availability_.Observe(
-      [health, &state = service.core().state()](const std::string& name, bool ready) {
-        SetHealth(*health, name, ready, state);
-      });
+      [&health = server->health_, &state = service.core().state()](
+          const std::string& name, bool ready) { SetHealth(health, name, ready, state); });
   server->acceptor_->Start([connections](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd;
@@ -151,6 +150,14 @@ Server::~Server() {
     acceptor_->Stop();
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
+  }
+}
+
+void Server::DropUnread() {
+  constexpr std::chrono::seconds kUnread(5);
+  for (const std::string& peer :
+       gate_.unsent().CancelOlderThan(std::chrono::steady_clock::now() - kUnread)) {
+    acceptor_->CutOffPeer(peer, "an answer was not read for 5 s while the server ends");
   }
 }
 

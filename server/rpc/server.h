@@ -20,6 +20,8 @@
 #include "server/rpc/connection_watch.h"
 #include "server/rpc/decode_service.h"
 #include "server/rpc/gate.h"
+#include "server/rpc/header_limit.h"
+#include "server/rpc/health_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/model_service.h"
 #include "server/rpc/one_callback_thread.h"
@@ -68,22 +70,27 @@ class Server {
 
   // Ends streams when what they asked is answered.
   void EndStreams() { inference_.EndStreams(); }
+  // While the server drains, now and then: resets connections whose client has not read an answer
+  // for five seconds, with all their calls.
+  void DropUnread();
   // Closes the listener; what is open half a second later is cancelled. `closing` is called when
   // connections have got GOAWAY: they take no more calls. Once.
   void Stop(const std::function<void()>& closing);
 
  private:
-  Server(const access::Access& access, oip::Service& service, int max_receive_bytes);
+  Server(const ServerOptions& options, const access::Access& access, oip::Service& service);
   // Adds all services to a builder.
   void Register(bool reflection, grpc::ServerBuilder& builder);
 
   serving::Availability& availability_;
+  HeaderLimit headers_;
   const Gate gate_;
   DecodeService decode_;
   RecognizeService recognize_;
   TranslateService translate_;
   ModelService models_;
   InferenceService inference_;
+  HealthService health_;
   UnknownMethods unknown_;
   // With reflection.
   std::optional<ReflectionAnswers> reflection_answers_;

@@ -12,19 +12,20 @@ void UnsentAnswers::Remove(grpc::CallbackServerContext& context) {
   calls_.erase(&context);
 }
 
-int UnsentAnswers::CancelOlderThan(std::chrono::steady_clock::time_point time) {
+absl::flat_hash_set<std::string> UnsentAnswers::CancelOlderThan(
+    std::chrono::steady_clock::time_point time) {
   absl::MutexLock lock(&mutex_);
-  int count = 0;
+  absl::flat_hash_set<std::string> peers;
   for (auto it = calls_.begin(); it != calls_.end();) {
     if (it->second < time) {
+      peers.insert(it->first->peer());
       it->first->TryCancel();
       calls_.erase(it++);
-      ++count;
     } else {
       ++it;
     }
   }
-  return count;
+  return peers;
 }
 
 }  // namespace beamwright::rpc

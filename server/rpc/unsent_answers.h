@@ -6,9 +6,11 @@
 #include <grpcpp/server_context.h>
 
 #include <chrono>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 
 namespace beamwright::rpc {
@@ -20,8 +22,9 @@ class UnsentAnswers {
   void Add(grpc::CallbackServerContext& context);
   // The call ends, whether it was added or not; its context is valid until this returns.
   void Remove(grpc::CallbackServerContext& context);
-  // Cancels the calls whose answer was handed over before `time`. Returns their number.
-  int CancelOlderThan(std::chrono::steady_clock::time_point time);
+  // Cancels the calls whose answer was handed over before `time`. Returns the peers
+  // (grpc::ServerContext::peer) that the calls are of.
+  absl::flat_hash_set<std::string> CancelOlderThan(std::chrono::steady_clock::time_point time);
 
  private:
   absl::Mutex mutex_;

@@ -154,6 +154,7 @@ TEST_F(AttackTest, UnknownMethods) { Withstands(UnknownMethods()); }
 TEST_F(AttackTest, Reflection) { Withstands(Reflection()); }
 TEST_F(AttackTest, WholeCallsReset) { Withstands(WholeCallsReset()); }
 TEST_F(AttackTest, LargeHeaderLists) { Withstands(LargeHeaderLists()); }
+TEST_F(AttackTest, HeaderReferences) { Withstands(HeaderReferences(), 0.5); }
 TEST_F(AttackTest, Settings) { Withstands(SettingsFlood()); }
 TEST_F(AttackTest, Ping) { Withstands(PingFlood()); }
 TEST_F(AttackTest, Continuation) { Withstands(ContinuationFlood()); }

