@@ -14,6 +14,11 @@ constexpr int64_t kStatesPerStep = 1 << 19;
 
 }  // namespace
 
+void CtcRequest::StartSearch() {
+  const search::CtcBegin begin = was_cut ? search->End() : search::CtcBegin();
+  search.emplace(plan, begin);
+}
+
 absl::Status CtcRequest::TakeFrames(const ops::Tensor& output) {
   BW_RETURN_IF_ERROR(CtcLogProbs(*model->parts().frames->ctc, output, log_probs));
   num_frames = static_cast<int64_t>(log_probs.size()) / model->parts().frames->num_columns;

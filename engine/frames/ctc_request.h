@@ -17,7 +17,7 @@ struct CtcRequest : ColumnRequest {
   int64_t next_scored = 0;                     // frame that they read next
   std::vector<const search::FusedRow*> fused;  // of a frame, by prefix; kept for its memory
 
-  void StartSearch() override { search.emplace(plan); }
+  void StartSearch() override;
   search::FrameSearch* frame_search() override { return search.has_value() ? &*search : nullptr; }
   absl::Status StartScoring() override;
   bool is_scored() const override { return next_scored == num_frames; }

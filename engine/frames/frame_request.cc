@@ -54,10 +54,11 @@ bool FrameRequest::Announce() {
     return false;
   }
   search::FrameSearch& search = *frame_search();
-  const bool is_full = num_announced >= most_frames;
-  if (is_full ||
-      (num_announced > 0 && search::MetRule(call.endpoint, search.num_labels(),
-                                            search.trailing_blanks(), num_announced) >= 0)) {
+  const int rule = num_announced > 0 ? search::MetRule(call.endpoint, search.num_labels(),
+                                                       search.trailing_blanks(), num_announced)
+                                     : -1;
+  if (rule >= 0 || num_announced >= most_frames) {
+    was_cut = rule < 0 || call.endpoint[static_cast<size_t>(rule)].min_trailing_blanks == 0;
     search.Finish();
     return true;
   }

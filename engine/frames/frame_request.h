@@ -59,6 +59,7 @@ struct FrameRequest : Request {
   int64_t num_announced = 0;   // frames of the segment that its search may read
   int64_t first_held = 0;      // the first frame of the segment that is kept
   int64_t most_frames = 0;     // of a segment
+  bool was_cut = false;        // the segment ended for its length, perhaps amid a token
   int64_t priced_frames = 0;   // frames of the segment that price_bytes covers
   std::vector<Segment> ended;  // segments that were not reported yet
 
@@ -109,7 +110,8 @@ struct FrameRequest : Request {
     return row_scorers.empty() ? nullptr : &label_rows[static_cast<size_t>(slot)];
   }
 
-  // Begins the search that `plan` is of.
+  // Begins the search that `plan` is of. Behind a segment that was cut it goes on where that one's
+  // answer ends, so that a token across the cut is said once.
   virtual void StartSearch() = 0;
   // Null: targets are given.
   virtual search::FrameSearch* frame_search() = 0;

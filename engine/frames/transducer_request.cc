@@ -157,6 +157,28 @@ absl::Status TransducerRequest::StartAlone(const ops::ExecutionContext& context)
   return TakeFrames(context, given.Reshaped({given.dim(1), given.dim(2)}));
 }
 
+void TransducerRequest::StartSearch() {
+  if (!was_cut) {
+    last_tokens.clear();
+    search.emplace(plan);
+    return;
+  }
+  const TransducerPart& part = *model->parts().frames->transducer;
+  const std::vector<search::FrameHypothesis> answers = search->Results();
+  if (const auto size = static_cast<size_t>(part.context_size); size > 0) {
+    if (last_tokens.empty()) {
+      last_tokens.assign(size, part.context_start);
+      last_tokens.back() = part.start_token;
+    }
+    if (!answers.empty()) {
+      last_tokens.insert(last_tokens.end(), answers[0].labels.begin(), answers[0].labels.end());
+    }
+    last_tokens.erase(last_tokens.begin(), last_tokens.end() - part.context_size);
+  }
+  const int64_t first_frame = search->overhang();
+  search.emplace(plan, first_frame);
+}
+
 absl::Status TransducerRequest::StartScoring() {
   for (const search::TokenSequence& target : targets) {
     BW_ASSIGN_OR_RETURN(search::TransducerScorer scorer,

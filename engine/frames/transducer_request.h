@@ -27,6 +27,9 @@ struct TransducerRequest : FrameRequest {
   std::vector<ops::Tensor> frames;
   std::optional<search::TransducerSearch> search;
   std::vector<int32_t> slots;  // by slot of the search that of the pool; -1: none yet
+  // What a stateless predictor reads first, behind a segment that was cut: the last tokens. Empty:
+  // the model's begin. A recurrent predictor begins anew.
+  std::vector<int32_t> last_tokens;
   std::vector<Scored> scored;  // by target
   size_t next_target = 0;      // that is scored next
   // Of a round, for the search and for a scorer; kept for their memory.
@@ -39,7 +42,7 @@ struct TransducerRequest : FrameRequest {
   absl::Status TakeWhole(const ops::ExecutionContext& context, const ops::Tensor& whole) override;
   absl::Status TakePiece(const ops::ExecutionContext& context, const ops::Tensor& piece) override;
   void DropFrames(int64_t count) override;
-  void StartSearch() override { search.emplace(plan); }
+  void StartSearch() override;
   search::FrameSearch* frame_search() override { return search.has_value() ? &*search : nullptr; }
   absl::Status StartScoring() override;
   bool is_scored() const override;

@@ -80,6 +80,10 @@ void TransducerStepper::EnterContext(int32_t parent, int32_t token, int32_t& slo
   }
   context_.erase(context_.begin());
   context_.push_back(token);
+  HoldContext(slot);
+}
+
+void TransducerStepper::HoldContext(int32_t& slot) {
   const int32_t old = std::exchange(slot, contexts_.Hold(context_));
   if (old >= 0) {
     contexts_.Release(old);
@@ -110,6 +114,11 @@ void TransducerStepper::ListLabels(TransducerRequest& request) {
     }
     request.slots.resize(static_cast<size_t>(search.num_slots()), -1);
     for (const search::LabelStep& step : search.label_steps()) {
+      if (step.parent_slot < 0 && !request.last_tokens.empty()) {
+        context_ = request.last_tokens;
+        HoldContext(request.slots[static_cast<size_t>(step.slot)]);
+        continue;
+      }
       Enter(step.parent_slot < 0 ? SlotPool::kStart
                                  : request.slots[static_cast<size_t>(step.parent_slot)],
             step.label, request.slots[static_cast<size_t>(step.slot)]);

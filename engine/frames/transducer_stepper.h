@@ -52,6 +52,7 @@ class TransducerStepper final : public FrameStepper {
   // slot: takes what the predictor says of the parent's history and one more label; -1: none yet.
   void Enter(int32_t parent, int32_t label, int32_t& slot);
   void EnterContext(int32_t parent, int32_t token, int32_t& slot);
+  void HoldContext(int32_t& slot);  // of context_
   absl::Status RunPredictor(const ops::ExecutionContext& context);
   void ListRows(const TransducerRequest& request);
   Row& AddRow(const TransducerRequest& request, int64_t frame, int32_t slot);

@@ -25,6 +25,8 @@ constexpr int64_t kMaxLatticeNodes = 1 << 17;
 // The same for attention weights.
 constexpr int64_t kMaxWeights = 1 << 19;
 
+constexpr int kFewestRowsWithHotwords = 4;
+
 // The request's options over the defaults. Sizes that only the defaults ask for follow those that
 // the request asks for: the n-best size a smaller beam or the number of alternatives, the beam size
 // the number of random samples.
@@ -41,6 +43,10 @@ v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& optio
       const int share = std::max(1, (merged.beam_size() + merged.n_best() - 1) / merged.n_best());
       merged.set_beam_size(std::min(share * merged.n_best(), search::kMaxBeamSize));
     }
+  }
+  // A row alone could not return from the beginning of a phrase that breaks off.
+  if (merged.beam_size() == 1 && merged.hotwords_size() > 0) {
+    merged.set_beam_size(std::min(kFewestRowsWithHotwords, MaxBeamSize(model)));
   }
   // What only the defaults ask for never breaks a limit.
   if (!options.has_beam_size()) {

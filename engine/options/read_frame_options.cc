@@ -5,6 +5,7 @@
 
 #include "engine/model/ngram_labels.h"
 #include "engine/model/parts.h"
+#include "engine/options/decode_options.h"
 #include "engine/options/fusion_options.h"
 #include "engine/options/option_tokens.h"
 #include "engine/options/target_tokens.h"
@@ -68,6 +69,8 @@ class FrameReader : private OptionTokens {
     frames.frame_beam = merged_.has_frame_beam() ? merged_.frame_beam() : 0;
     frames.temperature = merged_.temperature();
     frames.word_reward = merged_.word_reward();
+    frames.length_penalty = PenaltyOf(merged_.length_penalty());
+    frames.alpha = merged_.length_penalty_alpha();
     frames.max_length = merged_.has_max_length() ? merged_.max_length() : MaxTargetLength(model());
     frames.no_repeat_ngram = merged_.no_repeat_ngram();
     if (merged_.n_best() > merged_.beam_size()) {

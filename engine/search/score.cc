@@ -12,6 +12,12 @@ constexpr double kHair = 1e-9;
 
 }  // namespace
 
+double LengthNorm(LengthPenalty penalty, double alpha, double n) {
+  return penalty == LengthPenalty::kNone
+             ? 1
+             : std::pow(penalty == LengthPenalty::kPow ? n : (5 + n) / 6, alpha);
+}
+
 ScoreTable::ScoreTable(const SearchOptions& options, const Gains& gains)
     : gains_(gains),
       word_reward_(options.word_reward),
@@ -25,9 +31,7 @@ ScoreTable::ScoreTable(const SearchOptions& options, const Gains& gains)
   const size_t size = static_cast<size_t>(offset_) + static_cast<size_t>(max_length_) + 1;
   norms_.assign(size, 1);
   for (size_t length = 1; length < size; ++length) {
-    const double n = static_cast<double>(length);
-    norms_[length] =
-        std::pow(options.length_penalty == LengthPenalty::kPow ? n : (5 + n) / 6, options.alpha);
+    norms_[length] = LengthNorm(options.length_penalty, options.alpha, static_cast<double>(length));
   }
   largest_from_ = norms_;
   for (size_t length = size - 1; length-- > 1;) {

@@ -16,6 +16,9 @@ struct Gains {
   double most = 0;   // a token's log-probability and all that is added are at most this; >= 0
 };
 
+// What the score of n generated tokens is divided by, n >= 1.
+double LengthNorm(LengthPenalty penalty, double alpha, double n);
+
 // Immutable once made; 16 bytes per token of max_length, nothing for LengthPenalty::kNone.
 class ScoreTable {
  public:

@@ -11,8 +11,8 @@ import pytest
 from conftest import PICTURES, ROOT, SERVER, serving
 
 EXPORTS = ROOT / "tests/frames/exports"
-OF_ALL = {"beam_size", "n_best", "hotwords", "temperature"}
-OF_TOKENS = {"length_penalty", "stop", "sampling", "trace", "attention"}
+OF_ALL = {"beam_size", "n_best", "hotwords", "temperature", "length_penalty"}
+OF_TOKENS = {"repetition_penalty", "stop", "sampling", "trace", "attention"}
 OF_FRAMES = {"blank_penalty", "recombine", "full_sum"}
 OF_TRANSDUCERS = {"max_symbols_per_frame", "frame_order"}
 
@@ -58,10 +58,10 @@ def test_a_model_has_the_options_of_its_search(page, frames):
     wait_for_options(page, OF_ALL | OF_FRAMES | OF_TRANSDUCERS, OF_TOKENS)
     # A search finds none that are not there; what is set stays, so that it can be taken back.
     page.locator("#option-filter").fill("penalty")
-    wait_for_options(page, {"blank_penalty"}, {"length_penalty"})
+    wait_for_options(page, {"blank_penalty", "length_penalty"}, {"repetition_penalty"})
     page.locator("#option-blank_penalty").fill("1")
     choose(page, "g2p-en")
-    wait_for_options(page, {"blank_penalty", "length_penalty"}, set())
+    wait_for_options(page, {"blank_penalty", "repetition_penalty"}, set())
     page.locator("#option-blank_penalty").fill("")
     page.locator("#option-filter").fill("")
     wait_for_options(page, OF_ALL | OF_TOKENS, OF_FRAMES | OF_TRANSDUCERS)

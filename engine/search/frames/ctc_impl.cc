@@ -47,8 +47,8 @@ void CtcSearch::Impl::Stay(const LogProbRow& row) {
     stay.blank_from_label = prefix.label.best > prefix.blank.best;
     stay.blank_sum = prefix.mass + row.blank();
     stay.blank_best = std::max(prefix.label.best, prefix.blank.best) + row.blank();
-    if (prefix.node != LabelHistories::kRoot) {
-      const double log_prob = row.label(histories.label(prefix.node));
+    if (const int32_t last = LastLabel(prefix.node); last >= 0) {
+      const double log_prob = row.label(last);
       stay.label_sum = prefix.label.sum + log_prob;
       stay.label_best = prefix.label.best + log_prob;
     }
@@ -78,7 +78,7 @@ void CtcSearch::Impl::JoinAll(const LogProbRow& row) {
     const int32_t label = histories.label(child.node);
     const double log_prob = row.label(label);
     const double sum =
-        (label == histories.label(parent) ? live[index].blank.sum : live[index].mass) + log_prob;
+        (label == LastLabel(parent) ? live[index].blank.sum : live[index].mass) + log_prob;
     if (sum > kLogZero) {
       Join(index, label, log_prob, sum, child.node);
     }
@@ -108,7 +108,7 @@ void CtcSearch::Impl::ExtendPrefix(size_t index, const LogProbRow& row, const Fu
   if (histories.depth(prefix.node) >= options.max_length) {
     return;
   }
-  const int32_t last = histories.label(prefix.node);
+  const int32_t last = LastLabel(prefix.node);
   const double most_gain = histories.gain(prefix.node) + histories.max_gain();
   const bool is_sorted = !plan->masks_histories() && !plan->has_hotwords();
   for (const int32_t label : ranked.Tried(histories, prefix.node)) {
@@ -200,7 +200,7 @@ CtcPrefix CtcSearch::Impl::Kept(size_t index, const LogProbRow& row) {
   prefix.blank.sum = stay.blank_sum;
   prefix.blank.best = stay.blank_best;
   times.Keep(prefix.blank.before);
-  const int32_t label = histories.label(old.node);
+  const int32_t label = LastLabel(old.node);
   if (stay.label_parent >= 0) {
     const CtcPrefix& parent = live[static_cast<size_t>(stay.label_parent)];
     prefix.label.before = Frozen(parent, BestBefore(parent, label));

@@ -58,10 +58,16 @@ struct CtcCandidate {
 };
 
 struct CtcSearch::Impl {
-  explicit Impl(std::shared_ptr<const FramePlan> the_plan)
-      : plan(std::move(the_plan)), options(plan->options()), histories(*plan), ranked(*plan) {
+  Impl(std::shared_ptr<const FramePlan> the_plan, const CtcBegin& the_begin)
+      : plan(std::move(the_plan)),
+        options(plan->options()),
+        begin(the_begin),
+        histories(*plan),
+        ranked(*plan) {
     CtcPrefix& root = live.emplace_back();
-    root.blank.sum = root.blank.best = root.mass = 0;
+    root.blank.sum = root.blank.best = begin.blank;
+    root.label.sum = root.label.best = begin.label >= 0 ? begin.continued : kLogZero;
+    root.mass = Combine(root.blank.sum, root.label.sum);
     histories.Keep(root.node);
     histories.TakeSlot(root.node);
   }
@@ -78,11 +84,14 @@ struct CtcSearch::Impl {
   bool IsLive(int32_t node) const {
     return static_cast<size_t>(node) < live_of.size() && live_of[static_cast<size_t>(node)] >= 0;
   }
+  // The label that a prefix's frames may go on to emit; -1: none.
+  int32_t LastLabel(int32_t node) const {
+    return node == LabelHistories::kRoot ? begin.label : histories.label(node);
+  }
   // Of the paths that label `label` may follow, the better one.
   const CtcPath& BestBefore(const CtcPrefix& prefix, int32_t label) const {
-    return histories.label(prefix.node) != label && prefix.label.best > prefix.blank.best
-               ? prefix.label
-               : prefix.blank;
+    return LastLabel(prefix.node) != label && prefix.label.best > prefix.blank.best ? prefix.label
+                                                                                    : prefix.blank;
   }
   const FusedRow* Fused(absl::Span<const FusedRow* const> fused, size_t prefix) const {
     return fused.empty() ? nullptr : fused[prefix];
@@ -109,6 +118,7 @@ struct CtcSearch::Impl {
 
   std::shared_ptr<const FramePlan> plan;
   const FrameOptions& options;
+  const CtcBegin begin;
   LabelHistories histories;
   LabelTimes times;
   RankedLabels ranked;

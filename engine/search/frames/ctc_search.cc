@@ -11,8 +11,8 @@
 
 namespace beamwright::search {
 
-CtcSearch::CtcSearch(std::shared_ptr<const FramePlan> plan)
-    : impl_(std::make_unique<Impl>(std::move(plan))) {
+CtcSearch::CtcSearch(std::shared_ptr<const FramePlan> plan, const CtcBegin& begin)
+    : impl_(std::make_unique<Impl>(std::move(plan), begin)) {
   BW_CHECK(impl_->options.kind == FrameKind::kCtc);
   impl_->IndexLive();
 }
@@ -82,6 +82,19 @@ std::vector<FrameHypothesis> CtcSearch::Results() const {
   }
   SortAnswers(impl_->options.n_best, answers);
   return answers;
+}
+
+CtcBegin CtcSearch::End() const {
+  const std::vector<FrameHypothesis> answers = Results();
+  for (const CtcPrefix& prefix : impl_->live) {
+    std::vector<int32_t> labels;
+    impl_->histories.AppendLabels(prefix.node, 0, labels);
+    if (!answers.empty() && labels == answers[0].labels) {
+      return {impl_->LastLabel(prefix.node), prefix.blank.sum - prefix.mass,
+              prefix.label.sum - prefix.mass};
+    }
+  }
+  return {};
 }
 
 }  // namespace beamwright::search

@@ -19,16 +19,25 @@
 #include "absl/types/span.h"
 #include "engine/search/frames/frame_options.h"
 #include "engine/search/frames/frame_search.h"
+#include "engine/search/frames/log_add.h"
 #include "engine/search/fusion.h"
 
 namespace beamwright::search {
+
+// How the alignments of the labels before a search end, where it goes on with the frames behind
+// them: a label that still lasts is not said again. Log-probabilities, which add up to 1.
+struct CtcBegin {
+  int32_t label = -1;           // that may last; -1: none
+  double blank = 0;             // of alignments that end in the blank
+  double continued = kLogZero;  // of alignments that end in `label`
+};
 
 // Movable. One thread at a time. Steady frames allocate nothing; memory grows with labels, not with
 // frames.
 class CtcSearch final : public FrameSearch {
  public:
   // The plan's kind is kCtc.
-  explicit CtcSearch(std::shared_ptr<const FramePlan> plan);
+  explicit CtcSearch(std::shared_ptr<const FramePlan> plan, const CtcBegin& begin = {});
   ~CtcSearch() override;
   CtcSearch(CtcSearch&&) noexcept;
   CtcSearch& operator=(CtcSearch&&) noexcept;
@@ -48,6 +57,9 @@ class CtcSearch final : public FrameSearch {
   int num_labels() const override;
   size_t num_held() const override;
   std::vector<FrameHypothesis> Results() const override;
+
+  // What a search of the frames to come begins with, once the labels of Results()[0] are said.
+  CtcBegin End() const;
 
   // The next frame, which must have been added: natural-log probabilities of all labels and the
   // blank (log-probabilities that a model has rounded above 0, by up to kRoundedUp, count as 0).

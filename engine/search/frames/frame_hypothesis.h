@@ -29,7 +29,7 @@ struct FrameHypothesis {
   double merged_log_prob = 0;
   double reward = 0;                // of hotwords
   std::vector<double> scorer_sums;  // of FrameOptions::scorers, then label_scorers; unweighted
-  // merged_log_prob + reward + weighted scorers' sums + word_reward x labels.
+  // merged_log_prob + reward + weighted scorers' sums + word_reward x labels, over LengthNorm.
   double score = 0;
   friend bool operator==(const FrameHypothesis&, const FrameHypothesis&) = default;
 };

@@ -106,6 +106,7 @@ void CheckNumbers(const FrameOptions& options, FrameFaults& faults) {
   faults.CheckRange("blank_penalty", options.blank_penalty, -kMaxAbsBlankPenalty,
                     kMaxAbsBlankPenalty);
   faults.CheckRange("word_reward", options.word_reward, -1000, 1000);
+  faults.CheckRange("length_penalty_alpha", options.alpha, -kMaxAbsAlpha, kMaxAbsAlpha);
   faults.CheckRange("max_length", options.max_length, 1, kMaxLength);
   faults.CheckRange("no_repeat_ngram", options.no_repeat_ngram, 0, kMaxLength);
   if (!(options.frame_beam >= 0) || !std::isfinite(options.frame_beam)) {

@@ -70,8 +70,11 @@ struct FrameOptions {
   double blank_penalty = 0;
   // > 0: a hypothesis that ranks lower than the best by more is dropped when a frame ends. 0: off.
   double frame_beam = 0;
-  double temperature = 1;       // > 0: logits are divided by it
-  double word_reward = 0;       // added to the score for each label, within +-1000
+  double temperature = 1;  // > 0: logits are divided by it
+  double word_reward = 0;  // added to the score for each label, within +-1000
+  // What scores of answers are divided by: LengthNorm of their labels and the end. Ranks are not.
+  LengthPenalty length_penalty = LengthPenalty::kNone;
+  double alpha = 1;
   int max_length = kMaxLength;  // most labels, 1 to kMaxLength
 
   // Never emitted. Masks leave all log-probabilities alone: nothing is renormalised, so that an

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/search/frames/log_add.h"
+#include "engine/search/score.h"
 #include "ops/base/check.h"
 
 namespace beamwright::search {
@@ -206,6 +207,7 @@ void LabelHistories::Score(int32_t node, bool ended, FrameHypothesis& hypothesis
     hypothesis.score += scorer.weight * sum;
   }
   hypothesis.score += options.word_reward * depth(node);
+  hypothesis.score /= LengthNorm(options.length_penalty, options.alpha, depth(node) + 1);
 }
 
 void LabelHistories::TakeSlot(int32_t node) {

@@ -12,15 +12,17 @@
 
 namespace beamwright::search {
 
-TransducerSearch::Impl::Impl(std::shared_ptr<const FramePlan> the_plan)
+TransducerSearch::Impl::Impl(std::shared_ptr<const FramePlan> the_plan, int64_t first_frame)
     : plan(std::move(the_plan)),
       options(plan->options()),
       synchronous(options.alignment_length_synchronous),
+      merges_at_end(options.beam_size > 1),
       histories(*plan),
       candidates(options, histories),
+      frame(first_frame),
       tried_by(static_cast<size_t>(options.vocabulary_size), -1) {
   histories.Keep(LabelHistories::kRoot);
-  active.push_back({});
+  active.push_back({LabelHistories::kRoot, LabelTimes::kNone, first_frame});
   histories.TakeSlot(LabelHistories::kRoot);
 }
 
@@ -84,6 +86,9 @@ void TransducerSearch::Impl::Add(size_t row, int32_t label, int64_t frames, doub
   }
   candidate.key = histories.Normal({from.node, label});
   candidate.frame = from.frame + frames;
+  if (finished && merges_at_end) {
+    candidate.frame = std::min(candidate.frame, num_added);
+  }
   candidate.best = from.best + log_prob;
   candidate.from = static_cast<int32_t>(row);
   candidate.label = label;
@@ -271,9 +276,11 @@ bool TransducerSearch::Impl::IsDone() const {
 void TransducerSearch::Impl::ListRows() {
   rows.clear();
   rules.clear();
-  const bool is_there = std::all_of(
-      active.begin(), active.end(),
-      [this](const TransducerHypothesis& hypothesis) { return hypothesis.frame < num_added; });
+  const int reach = finished || !merges_at_end ? 1 : options.longest_duration();
+  const bool is_there = std::all_of(active.begin(), active.end(),
+                                    [this, reach](const TransducerHypothesis& hypothesis) {
+                                      return hypothesis.frame + reach <= num_added;
+                                    });
   for (size_t i = 0; is_there && i < active.size(); ++i) {
     rows.push_back({histories.slot(active[i].node), active[i].frame});
     RowRules& row_rules = rules.emplace_back(histories.rules(active[i].node).View());

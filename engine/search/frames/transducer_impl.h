@@ -31,7 +31,7 @@ struct TransducerHypothesis {
 };
 
 struct TransducerSearch::Impl {
-  explicit Impl(std::shared_ptr<const FramePlan> the_plan);
+  Impl(std::shared_ptr<const FramePlan> the_plan, int64_t first_frame);
 
   // Of a round.
   absl::Status Check(absl::Span<const FrameCandidates> found);
@@ -62,6 +62,9 @@ struct TransducerSearch::Impl {
   std::shared_ptr<const FramePlan> plan;
   const FrameOptions& options;
   const bool synchronous;
+  // Whether all frames behind the last one are the same. Greedy search takes the best duration, as
+  // NeMo's does.
+  const bool merges_at_end;
   LabelHistories histories;
   LabelTimes times;
   TransducerCandidates candidates;

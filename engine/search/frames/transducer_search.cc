@@ -12,8 +12,8 @@
 
 namespace beamwright::search {
 
-TransducerSearch::TransducerSearch(std::shared_ptr<const FramePlan> plan)
-    : impl_(std::make_unique<Impl>(std::move(plan))) {
+TransducerSearch::TransducerSearch(std::shared_ptr<const FramePlan> plan, int64_t first_frame)
+    : impl_(std::make_unique<Impl>(std::move(plan), first_frame)) {
   BW_CHECK(impl_->options.kind != FrameKind::kCtc);
 }
 TransducerSearch::~TransducerSearch() = default;
@@ -97,6 +97,15 @@ int64_t TransducerSearch::trailing_blanks() const {
 }
 
 int TransducerSearch::num_labels() const { return impl_->histories.depth(impl_->Leading().node); }
+
+int64_t TransducerSearch::overhang() const {
+  const std::vector<FrameHypothesis> answers = Results();
+  if (answers.empty() || answers[0].times.empty()) {
+    return 0;
+  }
+  const LabelTime& last = answers[0].times.back();
+  return std::max<int64_t>(0, last.first_frame + last.duration - impl_->num_added);
+}
 
 size_t TransducerSearch::num_held() const {
   return impl_->histories.num_nodes() + impl_->times.num_used();

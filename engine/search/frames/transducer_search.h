@@ -8,7 +8,9 @@
 //
 // Token and duration (Xu et al. 2023): every symbol says how many frames it takes. Hypotheses that
 // jumped wait at their frame; the rest is as above. A blank takes at least one frame, and so does
-// the S-th label of a frame.
+// the S-th label of a frame. In a beam above 1 all frames behind the last one are the end. So that
+// what is merged there does not depend on when the end is known, a frame is read once the frames
+// that a symbol can reach from it are there, or the end is known.
 //
 // Alignment-length synchronous (Saon et al. 2020): all hypotheses have the same number of symbols,
 // blanks included, and read different frames.
@@ -48,7 +50,8 @@ struct FrameCandidates {
 class TransducerSearch final : public FrameSearch {
  public:
   // The plan's kind is kTransducer or kTokenAndDuration.
-  explicit TransducerSearch(std::shared_ptr<const FramePlan> plan);
+  // first_frame: that it reads; a label before it takes the frames up to there.
+  explicit TransducerSearch(std::shared_ptr<const FramePlan> plan, int64_t first_frame = 0);
   ~TransducerSearch() override;
   TransducerSearch(TransducerSearch&&) noexcept;
   TransducerSearch& operator=(TransducerSearch&&) noexcept;
@@ -65,6 +68,9 @@ class TransducerSearch final : public FrameSearch {
   int num_labels() const override;
   size_t num_held() const override;
   std::vector<FrameHypothesis> Results() const override;
+
+  // Of a search that is done: frames behind its last one that the last label of Results()[0] takes.
+  int64_t overhang() const;
 
   // What the scan of each row must apply (one for each of rows()): bans and allowed labels of
   // the history, the temperature, what hotwords add to ranks, and what is watched: the blank, and

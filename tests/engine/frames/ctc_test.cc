@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "engine/options/decode_options.h"
 #include "tests/engine/frames/ctc_bundle.h"
 #include "tests/engine/frames/frame_models.h"
 
@@ -151,6 +154,21 @@ TEST(CtcOptionsTest, AnNgramModelCountsByLabel) {
   // <s> a: back-off and unigram; a b; b </s>: unigram.
   EXPECT_NEAR(best.scorer_parts(0).log_prob(), (-0.5 - 0.5 - 0.125 - 1) * std::log(10.0), 1e-5);
   EXPECT_NEAR(best.score(), best.log_prob() + 0.5 * best.scorer_parts(0).log_prob(), 1e-9);
+}
+
+// A row alone would keep the beginning of a phrase that the frames do not say.
+TEST(CtcOptionsTest, HotwordsWidenABeamOfOne) {
+  CtcOptions shape;
+  shape.has_encoder = false;
+  const ModelPtr model = Compiled(CtcBundle(shape));
+  v1::DecodeOptions options;
+  options.add_hotwords()->mutable_ids()->add_ids(1);
+  for (const auto& [asked, expected] : {std::pair(1, 4), {2, 2}}) {
+    options.set_beam_size(asked);
+    const auto resolved = ResolveOptions(*model, options);
+    ASSERT_TRUE(resolved.ok()) << resolved.status();
+    EXPECT_EQ((*resolved)->frames->options().beam_size, expected);
+  }
 }
 
 TEST(CtcOptionsTest, ASilentSourceHasAnEmptyAnswer) {

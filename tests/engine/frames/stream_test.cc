@@ -167,28 +167,62 @@ TEST(StreamTest, WhatIsToldDependsOnTheFramesAloneAndIsNeverTakenBack) {
 TEST(StreamTest, ASegmentIsSearchedAsIfItStoodAlone) {
   for (const Kind& kind : Kinds()) {
     const auto engine = Started();
-    const Frames frames = kind.frames(50, 3);
+    const Frames frames = kind.frames(200, 3);
     Listener heard;
-    heard.call.endpoint = {{false, 0, 20}};
+    heard.call.endpoint = {{false, 1, 12}};
     heard.Start(*engine, kind.model, OptionsOf(4));
     for (int64_t i = 0; i < frames.count(); ++i) {
       heard.feed().Add(Piece(frames, i, i + 1));
     }
     heard.feed().Finish();
     ASSERT_TRUE(heard.Wait().ok()) << heard.Wait().status();
-    ASSERT_EQ(heard.segments.size(), 3);
-    for (int64_t segment = 0; segment < 3; ++segment) {
-      const int64_t begin = 20 * segment;
-      const int64_t end = std::min<int64_t>(begin + 20, 50);
+    ASSERT_GE(heard.segments.size(), 2);
+    int64_t end = 0;
+    for (const std::string& segment : heard.segments) {
+      const int64_t begin = end;
+      end = begin + std::stoll(segment.substr(segment.find('+') + 1));
       const auto values = frames.values.begin();
       const auto alone = engine->DecodeAndWait(
           kind.model,
           FeatureSource({values + begin * frames.width, values + end * frames.width}, frames.width),
           OptionsOf(4));
       ASSERT_TRUE(alone.ok());
-      EXPECT_EQ(heard.segments[static_cast<size_t>(segment)],
-                absl::StrCat(begin, "+", end - begin, ":", Bits(*alone)));
+      EXPECT_EQ(segment, absl::StrCat(begin, "+", end - begin, ":", Bits(*alone)));
     }
+    EXPECT_EQ(end, frames.count());
+  }
+}
+
+// Of a greedy search the segments together say what it says of the whole source, a token across a
+// cut once. A recurrent predictor begins anew, so it is left out.
+TEST(StreamTest, ASegmentThatWasCutIsGoneOnWith) {
+  v1::DecodeOptions greedy;
+  greedy.set_beam_size(1);
+  for (const Kind& kind : {Kinds()[0], Kinds()[2]}) {
+    const auto engine = Started();
+    int num_tokens = 0;
+    for (uint32_t seed = 0; seed < 50 && !HasFailure(); ++seed) {
+      const Frames frames = kind.frames(50, seed);
+      Listener heard;
+      heard.call.endpoint = {{false, 0, 3 + seed % 9}};
+      heard.feed().Add(Piece(frames, 0, frames.count()));
+      heard.feed().Finish();
+      heard.Start(*engine, kind.model, greedy);
+      ASSERT_TRUE(heard.Wait().ok()) << heard.Wait().status();
+      std::vector<int32_t> said;
+      for (const std::string& segment : heard.segments) {
+        v1::Hypothesis hypothesis;
+        ASSERT_TRUE(hypothesis.ParseFromString(segment.substr(segment.find(':') + 1)));
+        said.insert(said.end(), hypothesis.tokens().begin(), hypothesis.tokens().end());
+      }
+      const auto whole =
+          engine->DecodeAndWait(kind.model, FeatureSource(frames.values, frames.width), greedy);
+      ASSERT_TRUE(whole.ok()) << whole.status();
+      const auto& tokens = whole->hypotheses(0).tokens();
+      EXPECT_EQ(said, std::vector<int32_t>(tokens.begin(), tokens.end())) << seed;
+      num_tokens += tokens.size();
+    }
+    EXPECT_GT(num_tokens, 100);
   }
 }
 

@@ -71,7 +71,12 @@ class Common {
   }
   std::vector<NaiveBeamAnswer> Listed(std::vector<NaiveBeamAnswer> answers) const {
     std::erase_if(answers, [&](NaiveBeamAnswer& answer) {
+      const double n = static_cast<double>(answer.labels.size()) + 1;
+      const double norm = options_.length_penalty == LengthPenalty::kPow ? n : (5 + n) / 6;
       answer.score = answer.mass + rules_.Gain(answer.labels, true);
+      if (options_.length_penalty != LengthPenalty::kNone) {
+        answer.score /= std::exp(options_.alpha * std::log(norm));
+      }
       return !rules_.MayEnd(answer.labels) || answer.score == kNever;
     });
     std::sort(answers.begin(), answers.end(),
@@ -214,7 +219,10 @@ class TransducerBeam : public Common {
   void Emit(const Hypothesis& from, const std::vector<double>& row,
             const std::vector<float>& durations, bool is_last, std::vector<Hypothesis>& pool) {
     const auto add = [&](const Labels& labels, int64_t frames, double log_prob) {
-      pool.push_back({labels, from.frame + frames, from.mass + log_prob, from.best + log_prob, 0});
+      // All frames behind the last one are the end, except in greedy search.
+      const int64_t frame = from.frame + frames;
+      pool.push_back({labels, options_.beam_size > 1 ? std::min(frame, num_frames_) : frame,
+                      from.mass + log_prob, from.best + log_prob, 0});
     };
     const double blank = row[static_cast<size_t>(options_.blank)];
     const std::vector<int32_t> tried = Tried(from.labels, row);

@@ -37,6 +37,8 @@ FrameOptions Narrow(FrameKind kind, std::mt19937& random) {
   options.expansion = static_cast<int>(random() % static_cast<uint32_t>(options.vocabulary_size));
   options.frame_beam = random() % 3 == 0 ? 1.0 + static_cast<double>(random() % 8) : 0;
   options.recombine = random() % 3 == 0 ? Recombine::kMax : Recombine::kSum;
+  options.length_penalty = static_cast<LengthPenalty>(random() % 3);
+  options.alpha = 0.25 * static_cast<double>(random() % 8);
   return options;
 }
 

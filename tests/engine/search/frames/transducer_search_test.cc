@@ -1,6 +1,7 @@
 // TransducerSearch against all alignments, in each of its orders.
 #include "engine/search/frames/transducer_search.h"
 
+#include <cmath>
 #include <random>
 #include <vector>
 
@@ -15,9 +16,12 @@ namespace {
 using frames_testing::AllTransducer;
 using frames_testing::ExpectAll;
 using frames_testing::Joiner;
+using frames_testing::Labels;
+using frames_testing::NaiveRow;
 using frames_testing::NaiveTransducer;
 using frames_testing::RandomJoiner;
 using frames_testing::RunTransducer;
+using frames_testing::TransducerRun;
 
 struct TinyCase {
   NaiveTransducer model;
@@ -72,6 +76,53 @@ TEST(TransducerSearchTest, AWideBeamFindsEveryLabellingWithDurations) {
     SCOPED_TRACE(i);
     ExpectEverything(MakeTinyCase(i, durations[i % durations.size()]));
   }
+}
+
+// A label that lasts beyond the end by 0, 1 or 2 frames is one hypothesis there.
+TEST(TransducerSearchTest, AlignmentsThatPassTheEndAreMerged) {
+  FrameOptions options;
+  options.kind = FrameKind::kTokenAndDuration;
+  options.vocabulary_size = 2;
+  options.durations = {1, 2, 3};
+  options.beam_size = 2;
+  const auto third = static_cast<float>(std::log(1.0 / 3));
+  const NaiveRow row = {{std::log(0.4F), std::log(0.6F)}, {third, third, third}};
+  const Joiner joiner = [&row](int64_t /*frame*/, const Labels& /*labels*/) -> const NaiveRow& {
+    return row;
+  };
+  const std::vector<FrameHypothesis> answers = RunTransducer(options, joiner, 1);
+  ASSERT_EQ(answers.size(), 1);
+  EXPECT_EQ(answers[0].labels, (Labels{1}));
+  EXPECT_NEAR(answers[0].merged_log_prob, std::log(0.6), 1e-6);
+  EXPECT_NEAR(answers[0].log_prob, std::log(0.2), 1e-6);
+}
+
+// What lasts over a cut takes the first frames behind it.
+TEST(TransducerSearchTest, ALabelThatLastsBeyondTheEndSaysSo) {
+  FrameOptions options;
+  options.kind = FrameKind::kTokenAndDuration;
+  options.vocabulary_size = 2;
+  options.durations = {1, 4};
+  const float high = std::log(0.9F);
+  const float low = std::log(0.1F);
+  const NaiveRow silence = {{high, low}, {high, low}};
+  const NaiveRow sound = {{low, high}, {low, high}};
+  const Joiner joiner = [&](int64_t frame, const Labels& /*labels*/) -> const NaiveRow& {
+    return frame == 2 ? sound : silence;
+  };
+  TransducerRun cut(options, joiner);
+  cut.Feed({4});
+  EXPECT_EQ(cut.search().Results()[0].labels, (Labels{1}));
+  EXPECT_EQ(cut.search().overhang(), 2);  // frames 2 to 5 of 4
+  TransducerSearch next(*FramePlan::Create(options), cut.search().overhang());
+  next.AddFrames(6);
+  ASSERT_EQ(next.rows().size(), 1);
+  EXPECT_EQ(next.rows()[0].frame, 2);
+  TransducerSearch nothing_left(*FramePlan::Create(options), cut.search().overhang());
+  nothing_left.AddFrames(1);
+  nothing_left.Finish();
+  EXPECT_TRUE(nothing_left.done());
+  EXPECT_EQ(nothing_left.Results().size(), 1);
 }
 
 TEST(TransducerSearchTest, AWideBeamFindsEveryLabellingInAlignmentOrder) {
