@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/bundle/byte_pieces.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/cut_text.h"
 #include "engine/bundle/utf8.h"
@@ -25,8 +26,7 @@
 namespace beamwright::bundle {
 namespace {
 
-constexpr absl::string_view kWordBegin = "\xE2\x96\x81";    // U+2581
-constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // U+2581
 
 // The byte of a piece such as <0xE6>; -1: it is no such piece.
 int ByteOfPiece(absl::string_view piece) {
@@ -34,21 +34,6 @@ int ByteOfPiece(absl::string_view piece) {
   const bool is_byte = piece.size() == 6 && absl::StartsWith(piece, "<0x") && piece.back() == '>' &&
                        absl::SimpleHexAtoi(piece.substr(1, 4), &byte);
   return is_byte ? static_cast<int>(byte) : -1;
-}
-
-// GPT-2 writes printable characters of Latin-1 as they are, and other bytes from U+0100 on.
-char32_t GptCharacter(int byte) {
-  const auto is_printable = [](int b) {
-    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-  };
-  if (is_printable(byte)) {
-    return static_cast<char32_t>(byte);
-  }
-  char32_t next = 0x100;
-  for (int b = 0; b < byte; ++b) {
-    next += is_printable(b) ? 0 : 1;
-  }
-  return next;
 }
 
 // icefall writes ASCII as it is, and other bytes as the letters of Latin Extended that no
@@ -68,32 +53,18 @@ char32_t IcefallCharacter(int byte) {
 
 // What each character that stands for a byte stands for.
 absl::flat_hash_map<char32_t, char> ByteTable(v1::SubwordMark mark) {
+  if (mark == v1::SUBWORD_MARK_BYTES) {
+    return GptBytes();
+  }
   absl::flat_hash_map<char32_t, char> table;
   for (int byte = 0; byte < 256; ++byte) {
-    table[mark == v1::SUBWORD_MARK_BYTES ? GptCharacter(byte) : IcefallCharacter(byte)] =
-        static_cast<char>(byte);
+    table[IcefallCharacter(byte)] = static_cast<char>(byte);
   }
   return table;
 }
 
 bool IsOfBytes(v1::SubwordMark mark) {
   return mark == v1::SUBWORD_MARK_BYTES || mark == v1::SUBWORD_MARK_ICEFALL_BYTES;
-}
-
-// The bytes of a token whose characters stand for bytes; as it is, if one of them does not.
-std::string Bytes(const std::string& token, const absl::flat_hash_map<char32_t, char>& table) {
-  std::string bytes;
-  for (absl::string_view rest = token; !rest.empty();) {
-    char32_t character = 0;
-    const int size = Utf8Length(rest, &character);
-    const auto found = table.find(character);
-    if (size == 0 || found == table.end()) {
-      return token;
-    }
-    bytes.push_back(found->second);
-    rest.remove_prefix(static_cast<size_t>(size));
-  }
-  return bytes;
 }
 
 // Whether the space of a mark stands before a word, not behind it.
@@ -133,25 +104,14 @@ std::string Surface(const std::string& token, v1::SubwordMark mark,
       }
       return EndsUnspaced(piece) ? std::string(piece) : absl::StrCat(piece, " ");
     case v1::SUBWORD_MARK_BYTES:
-      return Bytes(token, table);
+      return BytesOfPiece(token, table);
     default:
       break;
   }
   if (mark == v1::SUBWORD_MARK_ICEFALL_BYTES) {
-    return Bytes(absl::StrReplaceAll(token, {{kWordBegin, " "}}), table);
+    return BytesOfPiece(absl::StrReplaceAll(token, {{kWordBegin, " "}}), table);
   }
   return absl::StrReplaceAll(token, {{kWordBegin, " "}});
-}
-
-// UTF-8 of bytes: U+FFFD for each that belongs to no character.
-std::string Valid(absl::string_view bytes) {
-  std::string text;
-  while (!bytes.empty()) {
-    const int size = Utf8Length(bytes);
-    absl::StrAppend(&text, size > 0 ? bytes.substr(0, static_cast<size_t>(size)) : kReplacement);
-    bytes.remove_prefix(static_cast<size_t>(std::max(size, 1)));
-  }
-  return text;
 }
 
 class MarkedCodec : public CodecBase {
@@ -199,7 +159,7 @@ class MarkedCodec : public CodecBase {
     }
     absl::string_view written = bytes;
     SpaceIsFirst(mark_) ? absl::ConsumePrefix(&written, " ") : absl::ConsumeSuffix(&written, " ");
-    return Valid(written);
+    return ValidUtf8(written);
   }
 
   int32_t TokenId(const std::string& token) const override { return vocabulary_.Find(token); }

@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
 #include "engine/bundle/codec_base.h"
+#include "engine/bundle/tokenizer_file.h"
 #include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -39,6 +40,9 @@ absl::StatusOr<std::unique_ptr<TextCodec>> TextCodec::Create(const v1::TextConfi
   }
   if (config.form() == v1::TEXT_FORM_SENTENCEPIECE) {
     return CreateSentencePieceCodec(config, vocabulary);
+  }
+  if (config.form() == v1::TEXT_FORM_PIECES && IsTokenizerFile(vocabulary)) {
+    return CreateTokenizerCodec(config, vocabulary);
   }
   return CreateTableCodec(config, vocabulary, lines);
 }

@@ -70,6 +70,18 @@ def test_a_recurrent_language_model_answers_as_transformers_does(tmp_path):
             assert [list(one.tokens) for one in found.hypotheses] == case["tokens"], case["prompt"]
 
 
+def test_a_tokenizer_of_another_model_is_refused(tmp_path):
+    step = ROOT / "tests" / "python" / "mamba2" / "step.onnx"
+    tokenizer = ROOT / "tests" / "engine" / "bundle" / "data" / "gpt2.json"
+    for name, special, reason in (
+        ("1", {"begin": "<|end|>", "end": "<|end|>"}, "vocabulary has 422"),
+        ("2", {}, "which token ends a text"),
+        ("3", {"begin": "<s>", "end": "<|end|>"}, "'<s>' is not in the target vocabulary"),
+    ):
+        with pytest.raises(beamwright.ExportError, match=reason):
+            beamwright.from_onnx(None, step, (None, tokenizer), tmp_path / name, flags=["--decoder"], **special)
+
+
 def test_wrong_graphs_are_told(tmp_path):
     files = DATA / "step-lstm" / "encoder.onnx", DATA / "step-lstm" / "decoder.onnx"
     with pytest.raises(beamwright.ExportError, match="the target vocabulary has 26"):

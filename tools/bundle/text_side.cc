@@ -9,6 +9,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/types/span.h"
+#include "engine/bundle/text_codec.h"
+#include "engine/bundle/tokenizer_file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 #include "ops/base/vocabulary.h"
@@ -53,6 +55,45 @@ void SetEnds(const std::vector<std::string>& ends, v1::TextConfig& config) {
   config.mutable_end_tokens()->Assign(ends.begin(), ends.end());
 }
 
+// Of a file that says how text is cut: nothing is guessed but the special tokens.
+absl::StatusOr<TextSide> ReadTokenizer(const std::string& side, const std::string& path,
+                                       const std::string& content, const SpecialTokens& special,
+                                       std::vector<std::string>& reasons) {
+  TextSide text;
+  v1::TextConfig& config = text.config;
+  config.set_form(v1::TEXT_FORM_PIECES);
+  config.set_vocabulary(absl::StrCat(side, absl::EndsWith(path, ".json") ? ".json" : ".vocab"));
+  const auto codec = bundle::TextCodec::Create(config, content);
+  if (!codec.ok()) {
+    return Annotate(codec.status(), absl::StrCat(side, " vocabulary '", path, "'"));
+  }
+  text.size = (*codec)->size();
+  std::set<std::string> known;
+  for (int32_t id = 0; id < (*codec)->size(); ++id) {
+    known.insert((*codec)->TokenText(id));
+  }
+  BW_RETURN_IF_ERROR(CheckGiven(side, special, known));
+  reasons.push_back(absl::StrCat(side, " text is cut as '", path, "' says"));
+  config.set_begin_token(special.begin);
+  SetEnds(special.ends, config);
+  if (side == "target") {
+    if (special.ends.empty()) {
+      const std::string end = FindUsual(known, kUsualEndsOfTexts);
+      if (end.empty()) {
+        return Invalid(side, " vocabulary '", path, "': which token ends a text? Name it by --end");
+      }
+      SetEnds({end}, config);
+      Note(side, "end", end, reasons);
+    }
+    if (special.begin.empty()) {
+      const std::string begin = FindUsual(known, kUsualBeginsOfTexts);
+      config.set_begin_token(begin.empty() ? config.end_tokens(0) : begin);
+      Note(side, "begin", config.begin_token(), reasons);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
@@ -78,6 +119,9 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
       SetEnds(special.ends, config);
     }
     return text;
+  }
+  if (bundle::IsTokenizerFile(content)) {
+    return ReadTokenizer(side, path, content, special, reasons);
   }
   const absl::StatusOr<Vocabulary> vocabulary = Vocabulary::Parse(content);
   if (!vocabulary.ok()) {

@@ -27,7 +27,8 @@ struct SpecialTokens {
 };
 
 // `side`: "source" or "target", for messages and the file's name in the bundle. `path`: a
-// vocabulary with one token a line, or a SentencePiece model (".model"); `content`: what it holds.
+// vocabulary with one token a line, a SentencePiece model (".model"), or a file that says how text
+// is cut (engine/bundle/tokenizer_file.h); `content`: what it holds.
 // Begin and end tokens are looked for on the target side only: whether a source is framed by them,
 // its vocabulary can't say, and `special` does. InvalidArgument: a special token that is not in
 // the vocabulary, or Vocabulary::Parse's.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
 import pathlib
 import subprocess
@@ -191,8 +192,12 @@ def _id_of(token: str, described: ModelDescription, bundle: pathlib.Path) -> int
         if not token.isdigit():
             raise ExportError(f"the token {token!r} is not an id; pass check=False to leave the comparison out")
         return int(token)
-    lines = (bundle / file).read_text(encoding="utf-8").split("\n")
-    return int(lines.index(token))
+    content = (bundle / file).read_text(encoding="utf-8")
+    if file.endswith(".json"):  # a tokenizer's
+        tokenizer = json.loads(content)
+        added = {one["content"]: one["id"] for one in tokenizer["added_tokens"]}
+        return int(added.get(token, tokenizer["model"]["vocab"].get(token, -1)))
+    return int(content.split("\n").index(token))
 
 
 def log_probs_of(scores: Any, kind: str) -> Any:

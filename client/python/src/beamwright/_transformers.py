@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pathlib
 import re
 import tempfile
@@ -19,6 +20,7 @@ _OPSET = 17
 # How models call the cache, as an argument and as a result.
 _CACHES = ("past_key_values", "cache_params", "state")
 _CHECKED_TOKENS = 12
+_TEXTS = ("Once upon a time, it's 1234 o'clock.", "  naïve\n\n\tŻółć; 東京都 привет")
 
 
 def from_transformers(
@@ -38,7 +40,8 @@ def from_transformers(
 
     Args:
         model: A causal language model of transformers, in f32 on the CPU. It is put into eval mode meanwhile.
-        tokenizer: Its tokenizer; a list of tokens or a vocabulary file; None: the bundle takes ids alone.
+        tokenizer: Its tokenizer, of byte-level BPE; or a list of tokens, or a vocabulary file (tokenizer.json,
+            RWKV's vocabulary, a SentencePiece model); None: the bundle takes ids alone.
         out: The folder to make, as "models/mamba/1".
         begin: Token that the first step reads, before a prompt; None: the tokenizer's or the model's bos_token,
             or else the end token.
@@ -62,7 +65,7 @@ def from_transformers(
         step = _step_of(model)
         graph = pathlib.Path(scratch) / "step.onnx"
         starts = step.export(graph)
-        vocabulary = _vocabulary(model, tokenizer)
+        vocabulary = _vocabulary(model, tokenizer, pathlib.Path(scratch))
         said = [*_bundles.flags_of(begin_ids, end_ids, name), "--decoder"]
         said += ["--token-input", "token", "--logits-output", "logits"]
         for state in starts:
@@ -72,7 +75,7 @@ def from_transformers(
         guesses = [
             guess for guess in guesses if "starts with zeros" not in guess
         ]  # a step from there was compared
-        checked = _compare(out, model)
+        checked = _compare(out, model, tokenizer)
     return _bundles.Bundle(out, tuple(guesses), tuple(notes), checked)
 
 
@@ -104,18 +107,28 @@ def _special(model: Any, tokenizer: Any, begin: Any, end: Any) -> tuple[Any, Any
     return said(begin), [said(token) for token in ends]
 
 
-def _vocabulary(model: Any, tokenizer: Any) -> Any:
+def _vocabulary(model: Any, tokenizer: Any, folder: pathlib.Path) -> Any:
     """What `init` reads as the vocabulary: as many tokens as the model has logits."""
-    convert = getattr(tokenizer, "convert_ids_to_tokens", None)
-    if convert is None:
+    if getattr(tokenizer, "convert_ids_to_tokens", None) is None:
         return tokenizer
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ExportError(
+            f"{type(tokenizer).__name__} has no tokenizer.json; pass its vocabulary file, or None for ids"
+        )
     size = model.config.vocab_size
     if len(tokenizer) > size:
         raise ExportError(
             f"the tokenizer has {len(tokenizer)} tokens, the model {size}: they do not belong together"
         )
+    content = json.loads(backend.to_str())
     # Models often have more logits than their tokenizer has tokens: a round number of columns.
-    return [*convert(range(len(tokenizer))), *(f"<unused {place}>" for place in range(len(tokenizer), size))]
+    known = {*content["model"]["vocab"].values(), *(token["id"] for token in content["added_tokens"])}
+    for place in set(range(size)) - known:
+        content["added_tokens"].append({"id": place, "content": f"<unused {place}>", "special": True})
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    return path
 
 
 class _OfLayers:
@@ -316,7 +329,7 @@ def _set_starts(out: pathlib.Path, starts: dict[str, float]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _compare(bundle: pathlib.Path, model: Any) -> str:
+def _compare(bundle: pathlib.Path, model: Any, tokenizer: Any) -> str:
     """Continues nothing and two prompts, and asks the model, without its cache, about each token."""
     import torch
 
@@ -341,7 +354,21 @@ def _compare(bundle: pathlib.Path, model: Any) -> str:
                         f"{bundle} was written, and it decodes otherwise than transformers: token {place} of "
                         f"{list(best.tokens)} has the log-probability {own:.6f}, with transformers {theirs:.6f}"
                     )
+        _compare_texts(served, tokenizer)
     return (
         f"Its answers to {len(prompts)} prompts agree with transformers: {count} log-probabilities differ by "
         f"{largest:.1e} at most."
     )
+
+
+def _compare_texts(served: Any, tokenizer: Any) -> None:
+    """ExportError if a text becomes other tokens than the tokenizer makes of it."""
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        return
+    for text in _TEXTS:
+        theirs = list(tokenizer.encode(text, add_special_tokens=False))
+        answer = served.decode(prompt=text, beam_size=1, n_best=1, max_length=len(theirs) + 1).best
+        if list(answer.tokens[: len(theirs)]) != theirs:
+            raise ExportError(
+                f"{text!r} becomes {list(answer.tokens[: len(theirs)])}, by the tokenizer {theirs}"
+            )

@@ -1,0 +1,58 @@
+#include "engine/bundle/byte_pieces.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/bundle/utf8.h"
+
+namespace beamwright::bundle {
+
+char32_t GptCharacter(int byte) {
+  const auto is_printable = [](int b) {
+    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+  };
+  if (is_printable(byte)) {
+    return static_cast<char32_t>(byte);
+  }
+  char32_t next = 0x100;
+  for (int b = 0; b < byte; ++b) {
+    next += is_printable(b) ? 0 : 1;
+  }
+  return next;
+}
+
+absl::flat_hash_map<char32_t, char> GptBytes() {
+  absl::flat_hash_map<char32_t, char> table;
+  for (int byte = 0; byte < 256; ++byte) {
+    table[GptCharacter(byte)] = static_cast<char>(byte);
+  }
+  return table;
+}
+
+std::string BytesOfPiece(absl::string_view token,
+                         const absl::flat_hash_map<char32_t, char>& table) {
+  std::string bytes;
+  for (absl::string_view rest = token; !rest.empty();) {
+    char32_t character = 0;
+    const int size = Utf8Length(rest, &character);
+    const auto found = table.find(character);
+    if (size == 0 || found == table.end()) {
+      return std::string(token);
+    }
+    bytes.push_back(found->second);
+    rest.remove_prefix(static_cast<size_t>(size));
+  }
+  return bytes;
+}
+
+std::string ValidUtf8(absl::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const int size = Utf8Length(bytes);
+    absl::StrAppend(&text, size > 0 ? bytes.substr(0, static_cast<size_t>(size)) : "\xEF\xBF\xBD");
+    bytes.remove_prefix(static_cast<size_t>(std::max(size, 1)));
+  }
+  return text;
+}
+
+}  // namespace beamwright::bundle

@@ -1,0 +1,26 @@
+// Tokens whose characters stand for bytes, and text of bytes. Private to bundle/.
+#ifndef BEAMWRIGHT_ENGINE_BUNDLE_BYTE_PIECES_H_
+#define BEAMWRIGHT_ENGINE_BUNDLE_BYTE_PIECES_H_
+
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace beamwright::bundle {
+
+// GPT-2 writes printable characters of Latin-1 as they are, and other bytes from U+0100 on.
+char32_t GptCharacter(int byte);
+
+// The byte that each of these characters stands for.
+absl::flat_hash_map<char32_t, char> GptBytes();
+
+// The bytes of a token whose characters stand for bytes; as it is, if one of them does not.
+std::string BytesOfPiece(absl::string_view token, const absl::flat_hash_map<char32_t, char>& table);
+
+// UTF-8 of bytes: U+FFFD for each that belongs to no character.
+std::string ValidUtf8(absl::string_view bytes);
+
+}  // namespace beamwright::bundle
+
+#endif  // BEAMWRIGHT_ENGINE_BUNDLE_BYTE_PIECES_H_

@@ -1,0 +1,57 @@
+// Files that say how text is cut into tokens, not only which tokens there are: tokenizer.json of
+// Hugging Face with byte-level BPE (GPT-2, GPT-NeoX, Llama 3, Qwen), and RWKV's vocabulary, whose
+// longest token is taken at each place.
+#ifndef BEAMWRIGHT_ENGINE_BUNDLE_TOKENIZER_FILE_H_
+#define BEAMWRIGHT_ENGINE_BUNDLE_TOKENIZER_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/bundle/split_pattern.h"
+
+namespace beamwright::bundle {
+
+struct TokenizerFile {
+  struct Token {
+    std::string text;   // as the file writes it; empty: no token has this id
+    std::string bytes;  // that it stands for
+  };
+  struct Added {
+    int32_t id = 0;
+    // White space before and behind it, which it takes in.
+    bool takes_left = false;
+    bool takes_right = false;
+  };
+  struct Merge {
+    int32_t left = 0;
+    int32_t right = 0;
+    int32_t joined = 0;
+  };
+  // One after the other, each on what the one before left.
+  struct Split {
+    SplitPattern pattern;
+    bool adds_space = false;  // in front of a piece without one, before it is split
+    bool splits = true;
+  };
+
+  std::vector<Token> tokens;  // by id
+  std::vector<Added> added;   // found in text before it is split
+  std::vector<Split> splits;
+  std::vector<Merge> merges;       // by rank
+  bool takes_longest = false;      // RWKV: no merges
+  bool takes_whole_words = false;  // a piece that is a token is that token, whatever merges say
+
+  // InvalidArgument naming the member or line, and what is not read: other models than byte-level
+  // BPE, normalisers but NFC (text is taken as NFC), other ways to split.
+  static absl::StatusOr<TokenizerFile> Parse(absl::string_view content);
+};
+
+// Whether a vocabulary is such a file, by its beginning.
+bool IsTokenizerFile(absl::string_view content);
+
+}  // namespace beamwright::bundle
+
+#endif  // BEAMWRIGHT_ENGINE_BUNDLE_TOKENIZER_FILE_H_
