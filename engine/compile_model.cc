@@ -56,6 +56,17 @@ void SetLeastLength(DecodeModel::Parts& parts) {
   }
 }
 
+// No request asks for more steps than the decoders take.
+void LimitSteps(DecodeModel::Parts& parts) {
+  v1::LimitsConfig& limits = *parts.config.mutable_limits();
+  for (const auto& decoder : parts.decoders) {
+    const int own = limits.max_target_length();
+    if (decoder->most_steps > 0 && (own == 0 || decoder->most_steps < own)) {
+      limits.set_max_target_length(decoder->most_steps);
+    }
+  }
+}
+
 // Of a bundle whose graphs are all there.
 int64_t WeightBytes(const bundle::Bundle& bundle, const PartPrecisions& precision) {
   const auto bytes = [](const ops::Graph& graph, Precision kept) {
@@ -152,6 +163,7 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   BW_RETURN_IF_ERROR(CompileOwn(bundle, *parts));
   BW_RETURN_IF_ERROR(CompileFusion(bundle, *parts));
   SetLeastLength(*parts);
+  LimitSteps(*parts);
   std::shared_ptr<const DecodeModel> model(new DecodeModel(std::move(parts)));
   BW_RETURN_IF_ERROR(CheckDefaultOptions(*model));
   return model;

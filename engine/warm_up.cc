@@ -79,6 +79,9 @@ MadeUp MakeUpSource(const DecodeModel& model, int64_t most) {
   if (parts.encoder() == nullptr) {
     v1::DecoderInputs& inputs = *made.source.mutable_decoder_inputs();
     for (const DecoderInput& input : parts.decoder().inputs) {
+      if (input.has_own_start && input.has_constant) {
+        continue;
+      }
       auto& map = input.is_state ? *inputs.mutable_states() : *inputs.mutable_memory();
       map[input.name] = Ones(parts.decoder().decoder.node(input.node).outputs[0], length,
                              input.is_state ? -1 : 1, made);

@@ -1,12 +1,15 @@
 #include "engine/beam/price.h"
 
+#include "absl/algorithm/container.h"
 #include "engine/fusion/ctc_prefix.h"
 
 namespace beamwright::engine {
 namespace {
 
-// What a request holds of one decoder: twice the states (old and new), and what its steps share.
-int64_t DecoderBytes(const DecoderPart& decoder, int beam_size, int source_length) {
+// What a request holds of one decoder: twice the states (old and new), and what its steps share. Of
+// a state that grows, such as a cache of keys, it is the longest, and once more for what a step
+// makes of it.
+int64_t DecoderBytes(const DecoderPart& decoder, int beam_size, int source_length, int64_t steps) {
   int64_t row_bytes = 0;
   int64_t shared_bytes = 0;
   const auto bytes = [&](const ops::ValueInfo& info) {
@@ -25,23 +28,34 @@ int64_t DecoderBytes(const DecoderPart& decoder, int beam_size, int source_lengt
       }
     }
   }
-  for (const int rule : decoder.body->carried()) {
-    const ops::LoopInput& input = decoder.body->loop().inputs[static_cast<size_t>(rule)];
-    const int node = body.parameters[static_cast<size_t>(input.body_parameter)];
-    row_bytes += 2 * bytes(body.node(node).outputs[0]);
+  for (size_t i = 0; i < decoder.body->carried().size(); ++i) {
+    const auto rule = static_cast<size_t>(decoder.body->carried()[i]);
+    const ops::LoopInput& input = decoder.body->loop().inputs[rule];
+    ops::ValueInfo info =
+        body.node(body.parameters[static_cast<size_t>(input.body_parameter)]).outputs[0];
+    if (const int axis = decoder.body->growing_axis(i); axis >= 0) {
+      const bool starts_empty = absl::c_any_of(decoder.inputs, [&](const DecoderInput& from) {
+        return from.has_constant && decoder.state_values[i] == ops::ValueId{from.node, 0};
+      });
+      ops::Shape longest = info.shape.dims();
+      longest[static_cast<size_t>(axis)] = steps + (starts_empty ? 0 : source_length);
+      info.shape = ops::PartialShape(std::move(longest));
+      row_bytes += bytes(info);
+    }
+    row_bytes += 2 * bytes(info);
   }
   return row_bytes * beam_size + shared_bytes;
 }
 
 // What the scorers of a request hold, and the rows of scores that they are joined in.
 int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions& options,
-                    int source_length) {
+                    int source_length, int64_t steps) {
   int64_t bytes = 0;
   for (const search::ScorerWeight& wanted : options.scorers) {
     const ScorerPart& part = *parts.FindScorer(wanted.name);
     bytes += int64_t{4} * parts.vocabulary_size() * options.beam_size;
     if (part.decoder >= 0) {
-      bytes += DecoderBytes(parts.decoder(part.decoder), options.beam_size, source_length);
+      bytes += DecoderBytes(parts.decoder(part.decoder), options.beam_size, source_length, steps);
     } else if (part.ctc.has_value()) {
       // An encoder gives a frame for a source position at most, or nearly so.
       bytes += fusion::CtcPrefixScorer::NumBytes(source_length, parts.vocabulary_size() + 1,
@@ -96,9 +110,9 @@ int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& option
   const int64_t step_bytes =
       slot_bytes * slots + kRowHistoryBytes * options.beam_size +
       int64_t{sizeof(search::TopToken)} * options.num_top_tokens * options.beam_size;
-  int64_t bytes = step_bytes * steps + ScorerBytes(parts, options, source_length);
+  int64_t bytes = step_bytes * steps + ScorerBytes(parts, options, source_length, steps);
   for (int member = 0; member < parts.num_members(); ++member) {
-    bytes += DecoderBytes(parts.decoder(member), options.beam_size, source_length);
+    bytes += DecoderBytes(parts.decoder(member), options.beam_size, source_length, steps);
   }
   if (options.trace > 0) {
     bytes += search::SearchTrace::MaxBytes(options);

@@ -79,6 +79,9 @@ void StepRunner::Repeat() {
   for (const auto& group : groups_) {
     if (group->has_run) {
       decoder_->body->RestoreStates(group->scratch, group->states);
+      for (ops::LoopBody::RequestValues* const values : group->values) {
+        values->CountSteps(-1);
+      }
       group->num_held = group->num_rows();
     }
     for (DecoderRows* const rows : group->added) {
@@ -186,9 +189,11 @@ absl::Status TryStep(const ops::SteppedDecoder& decoder, int32_t begin_token,
   ops::LoopBody::RowScratch scratch;
   std::vector<ops::Tensor> states = start.states;
   std::vector<ops::Tensor> results;
-  BW_RETURN_IF_ERROR(decoder.body->StepRows(context, step, scratch, states, results));
+  const absl::Status status = decoder.body->StepRows(context, step, scratch, states, results);
+  values->CountSteps(-1);
+  BW_RETURN_IF_ERROR(status);
   for (size_t i = 0; i < states.size(); ++i) {
-    if (states[i].shape() != start.states[i].shape()) {
+    if (decoder.body->growing_axis(i) < 0 && states[i].shape() != start.states[i].shape()) {
       return Invalid("state ", i, " is ", ops::ToString(start.states[i].shape()), " and becomes ",
                      ops::ToString(states[i].shape()));
     }

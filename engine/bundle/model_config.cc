@@ -101,7 +101,9 @@ void CheckDecoder(const v1::DecoderConfig& decoder, const std::string& path, boo
     if (ReadsInput(decoder.states(), i, state.input())) {
       faults.Add(absl::StrCat(field, ".input"), "'", state.input(), "' is given twice");
     }
-    for (int j = 0; j < i; ++j) {
+    // A mask has the output of the cache that it is over (docs/bundle.md).
+    const bool may_mask = state.has_constant() && state.constant() != 0;
+    for (int j = 0; j < i && !may_mask; ++j) {
       if (!state.output().empty() && decoder.states(j).output() == state.output()) {
         faults.Add(absl::StrCat(field, ".output"), "'", state.output(), "' is given twice");
       }

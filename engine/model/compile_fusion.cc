@@ -226,6 +226,12 @@ absl::Status CompileLanguageModel(const v1::DecoderConfig& config, ops::Graph gr
     }
   }
   scorer.decoder = parts.num_decoders() - 1;
+  if (scorer.decoder == 0 && parts.decoders.back()->body->counts_steps()) {
+    return absl::UnimplementedError(
+        absl::StrCat(config.graph(),
+                     ": its states grow, or it reads the number of the step; a search by frames "
+                     "takes language models whose states keep their shapes"));
+  }
   return absl::OkStatus();
 }
 

@@ -195,7 +195,7 @@ ops::DecoderPorts PortsOf(const v1::DecoderConfig& config) {
   ports.loop = config.loop();
   ports.token_input = config.token_input();
   for (const v1::StateConfig& state : config.states()) {
-    ports.states.push_back({state.input(), state.output()});
+    ports.states.push_back({state.input(), state.output(), state.constant()});
   }
   for (const v1::MemoryConfig& memory : config.memory()) {
     ports.memory.push_back(memory.input());
@@ -283,6 +283,7 @@ absl::StatusOr<std::unique_ptr<DecoderPart>> CompileDecoder(
   decoder->encoder = std::move(encoder);
   BW_RETURN_IF_ERROR(FindDecoderInputs(config, *decoder));
   SelfCheck(*decoder, model.source->size());
+  BW_RETURN_IF_ERROR(FindMostSteps(*decoder, model.source->size()));
   return decoder;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "engine/model/model_inputs.h"
 #include "ops/base/status.h"
@@ -109,8 +110,15 @@ absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& dec
     DecoderInput input;
     input.name = PortName(graph, node);
     input.node = node;
-    input.is_state = std::find(decoder.state_values.begin(), decoder.state_values.end(),
-                               ValueId{node, 0}) != decoder.state_values.end();
+    const auto carried =
+        std::find(decoder.state_values.begin(), decoder.state_values.end(), ValueId{node, 0});
+    const bool counts = absl::c_linear_search(decoder.count_nodes, node);
+    input.is_state = carried != decoder.state_values.end() || counts;
+    if (input.is_state && !counts) {
+      input.growing_axis =
+          decoder.body->growing_axis(static_cast<size_t>(carried - decoder.state_values.begin()));
+    }
+    input.has_own_start = input.growing_axis >= 0 || counts;
     input.layers_first = std::find(decoder.moved_states.begin(), decoder.moved_states.end(),
                                    input.name) != decoder.moved_states.end();
     std::string encoder_output = input.name;

@@ -32,6 +32,9 @@ absl::StatusOr<Tensor> ConstantInput(const DecoderPart& decoder, const DecoderIn
   if (!shape.empty()) {
     shape[0] = 1;
   }
+  if (input.growing_axis >= 0) {
+    shape[static_cast<size_t>(input.growing_axis)] = 0;  // it starts with nothing
+  }
   const bool is_known = info.shape.has_rank() && std::all_of(shape.begin(), shape.end(),
                                                              [](int64_t dim) { return dim >= 0; });
   if (!is_known) {

@@ -104,8 +104,12 @@ struct EncoderPart {
 // A per-request input of the decoder graph (every Parameter but the token's).
 struct DecoderInput {
   std::string name;
-  int node = -1;            // Parameter node of the decoder graph
-  bool is_state = false;    // feeds a carried state directly
+  int node = -1;          // Parameter node of the decoder graph
+  bool is_state = false;  // feeds a carried state directly
+  int growing_axis = -1;  // of a state that becomes one longer in each step
+  // A state that grows, or the number of the step: it starts as the bundle says, and no request
+  // brings it.
+  bool has_own_start = false;
   int encoder_output = -1;  // index into the encoder's results; -1: see below
   v1::LengthInput length_kind = v1::LENGTH_INPUT_NONE;  // else: the source's length, or a mask
   bool has_constant = false;
@@ -125,6 +129,9 @@ struct WantedInput {
 // A compiled decoder, and where its inputs come from.
 struct DecoderPart : ops::SteppedDecoder {
   std::vector<DecoderInput> inputs;  // one for each of input_nodes
+  // Of a step that counts, or whose states grow: the most steps that it was seen to take, prefix
+  // included, for a table of positions may end. 0: any number.
+  int most_steps = 0;
   // Whose results they read; null: none. Members of an ensemble may share it.
   std::shared_ptr<const EncoderPart> encoder;
 };

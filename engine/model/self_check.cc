@@ -11,6 +11,7 @@
 #include "engine/model/model_inputs.h"
 #include "engine/model/self_check.h"
 #include "engine/model/trial_sources.h"
+#include "engine/search/options.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
@@ -287,6 +288,89 @@ absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
   }
   return Annotate(shorter, absl::StrCat("it fails on random sources of ", failed,
                                         " positions and of ", kTrialLengths[0]));
+}
+
+namespace {
+
+// Whether a state is a number of integers to which each step adds.
+bool IsCount(const DecoderPart& decoder, size_t state) {
+  const ops::Loop& loop = decoder.body->loop();
+  const ops::LoopInput& input = loop.inputs[static_cast<size_t>(decoder.body->carried()[state])];
+  const int result = loop.body.results[static_cast<size_t>(input.back_edge)];
+  const ops::Node& next = loop.body.node(loop.body.node(result).inputs[0].node);
+  const int parameter = loop.body.parameters[static_cast<size_t>(input.body_parameter)];
+  return next.op == "Add" && next.inputs[0] == ops::ValueId{parameter, 0} &&
+         IsInteger(loop.body.node(parameter).outputs[0].dtype);
+}
+
+// Whether the decoder takes step number `number`, counted from 0, with states that have grown so
+// far.
+bool TakesStep(const DecoderPart& decoder, const StartValues& from, int64_t number) {
+  StartValues start = from;
+  start.values.CountSteps(number);
+  for (size_t i = 0; i < start.states.size(); ++i) {
+    if (const int axis = decoder.body->growing_axis(i); axis >= 0) {
+      ops::Shape shape = start.states[i].shape();
+      shape[static_cast<size_t>(axis)] += number;
+      start.states[i] = Tensor::Zeros(start.states[i].dtype(), shape);
+    } else if (IsCount(decoder, i)) {
+      const std::vector<int64_t> counts(static_cast<size_t>(start.states[i].num_elements()),
+                                        number);
+      start.states[i] =
+          Convert(Tensor::Of<int64_t>(start.states[i].shape(), counts), start.states[i].dtype())
+              .value_or(start.states[i]);
+    }
+  }
+  ops::LoopBody::RequestValues* const values = &start.values;
+  const int rows = 1;
+  const int32_t parent = 0;
+  const Tensor token = decoder.TokenTensor({0});
+  ops::LoopBody::RowScratch scratch;
+  std::vector<Tensor> results;
+  return decoder.body
+      ->StepRows(ops::ExecutionContext(), {{&values, 1}, {&rows, 1}, {&parent, 1}, {&token, 1}},
+                 scratch, start.states, results)
+      .ok();
+}
+
+// The most steps that a decoder takes: a table of positions may end. What is tried holds states of
+// a bounded size.
+int MostSteps(const DecoderPart& decoder, const StartValues& start) {
+  constexpr int64_t kMostBytes = int64_t{64} << 20;
+  int64_t bytes = 1;  // of the states of one step
+  for (size_t i = 0; i < start.states.size(); ++i) {
+    if (const int axis = decoder.body->growing_axis(i); axis >= 0) {
+      ops::Shape shape = start.states[i].shape();
+      shape[static_cast<size_t>(axis)] = 1;
+      bytes += ops::NumElements(shape) * ops::SizeOf(start.states[i].dtype());
+    }
+  }
+  int64_t works = 0;
+  int64_t fails =
+      std::min<int64_t>(search::kMaxLength, std::max<int64_t>(kMostBytes / bytes, 1)) + 1;
+  if (TakesStep(decoder, start, fails - 2)) {
+    return static_cast<int>(fails - 1);
+  }
+  while (fails - works > 1) {
+    const int64_t middle = works + (fails - works) / 2;
+    (TakesStep(decoder, start, middle - 1) ? works : fails) = middle;
+  }
+  return static_cast<int>(works);
+}
+
+}  // namespace
+
+absl::Status FindMostSteps(DecoderPart& decoder, int num_tokens) {
+  if (!decoder.body->counts_steps()) {
+    return absl::OkStatus();
+  }
+  std::mt19937 random(20061);
+  const int64_t length =
+      decoder.encoder == nullptr ? kTrialLengths[0] : decoder.encoder->trial_length;
+  StartValues start;
+  BW_RETURN_IF_ERROR(Start(decoder, length, num_tokens, random, start));
+  decoder.most_steps = MostSteps(decoder, start);
+  return decoder.most_steps > 0 ? absl::OkStatus() : Invalid("the step fails on its first token");
 }
 
 void SelfCheck(DecoderPart& decoder, int num_tokens) {

@@ -120,6 +120,16 @@ absl::Status SetLengths(const DecodeModel& model, int source_length,
                           : std::ceil(double{merged.max_length_factor()} * source_length) +
                                 merged.max_length_offset();
   search.max_length = static_cast<int>(std::clamp<double>(most, 1, MaxTargetLength(model)));
+  for (const auto& decoder : model.parts().decoders) {
+    const int left = decoder->most_steps - static_cast<int>(search.constraints.prefix.size());
+    if (decoder->most_steps > 0 && left <= 0) {
+      return status::InvalidField("options.target_prefix", "has ", search.constraints.prefix.size(),
+                                  " tokens; the decoder takes at most ", decoder->most_steps,
+                                  " steps, of which the answer needs one");
+    }
+    search.max_length =
+        decoder->most_steps > 0 ? std::min(search.max_length, left) : search.max_length;
+  }
   const double fewest = std::max<double>(
       merged.min_length(), std::floor(double{merged.min_length_factor()} * source_length));
   if (fewest > search.max_length) {

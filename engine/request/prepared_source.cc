@@ -344,6 +344,9 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
     if (it == map.end()) {
       return Invalid(field, " is missing");
     }
+    if (input.has_own_start && input.has_constant) {
+      return Invalid(field, " starts as the model says: it grows, or counts the steps");
+    }
     ++used;
     BW_ASSIGN_OR_RETURN(
         ops::Tensor tensor,

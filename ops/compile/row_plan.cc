@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ops/base/status.h"
+#include "ops/compile/growing_states.h"
 #include "ops/compile/value_rows.h"
 #include "ops/kernels/movement.h"
 
@@ -37,6 +38,7 @@ class Planner {
         }
       }
     }
+    TakeOwnInputs();
     for (size_t i = 0; i < program_.instructions().size(); ++i) {
       Place(i);
     }
@@ -53,6 +55,18 @@ class Planner {
   size_t Slot(ValueId id) const { return static_cast<size_t>(program_.slot(id)); }
   const Node& NodeOf(size_t instruction) const {
     return loop_.body.node(program_.instructions()[instruction].node);
+  }
+
+  // States that grow are as long as their request has taken steps, and the number of the step is a
+  // request's: both lie with the request's values.
+  void TakeOwnInputs() {
+    for (const LoopInput& input : loop_.inputs) {
+      if (input.kind == LoopInput::Kind::kIteration || GrowingAxis(loop_, input) >= 0) {
+        const int node = loop_.body.parameters[static_cast<size_t>(input.body_parameter)];
+        plan_.sources[Slot({node, 0})] = RowPlan::Source::kLocal;
+        ragged_.insert(program_.slot({node, 0}));
+      }
+    }
   }
 
   void Refuse(const std::string& why) {
@@ -138,10 +152,12 @@ class Planner {
       const RowPlan::Source source = plan_.sources[Slot(id)];
       const bool is_own =
           ragged_.count(program_.slot(id)) > 0 || source == RowPlan::Source::kMeasure;
+      // An extent that was read of a request's values counts the request's rows.
+      const bool is_extent = rows.kind == Kind::kExtent && ragged_.count(program_.slot(id)) > 0;
       const bool fits = rows.kind == Kind::kRows
                             ? is_own || rows.axis == 0 ||
                                   (source == RowPlan::Source::kRows && IsBehindOne(id, rows))
-                            : is_own && rows.kind == Kind::kFixed;
+                            : is_own && (rows.kind == Kind::kFixed || is_extent);
       if (!fits) {
         Refuse(
             absl::StrCat(Describe(node), " joins per-request values with input that is not rows"));
@@ -176,7 +192,7 @@ class Planner {
   // A segment's outputs that are read outside of it (another segment, a Result) are joined where
   // possible; inside later segments of the same requests ragged ones stay local. The next value of
   // a state that is as long as the source, such as a coverage, is joined at run time: requests
-  // whose states differ in shape are not stepped together.
+  // whose states differ in shape are not stepped together. That of a state that grows is not.
   void JoinOutputs() {
     for (RowPlan::Segment& segment : plan_.segments) {
       for (const int index : segment.instructions) {
@@ -196,7 +212,7 @@ class Planner {
 
   bool IsNextState(ValueId id) const {
     return std::any_of(loop_.inputs.begin(), loop_.inputs.end(), [&](const LoopInput& input) {
-      if (input.kind != LoopInput::Kind::kCarried) {
+      if (input.kind != LoopInput::Kind::kCarried || GrowingAxis(loop_, input) >= 0) {
         return false;
       }
       const int result = loop_.body.results[static_cast<size_t>(input.back_edge)];
@@ -244,10 +260,14 @@ void MakeRowByRow(const Loop& loop, const Program& program, std::string reason, 
       plan.sources[static_cast<size_t>(instruction.first_output + output)] =
           RowPlan::Source::kLocal;
     }
-    for (const int result : loop.body.results) {
-      const ValueId value = loop.body.node(result).inputs[0];
+    for (size_t result = 0; result < loop.body.results.size(); ++result) {
+      const ValueId value = loop.body.node(loop.body.results[result]).inputs[0];
       const int slot = program.slot(value);
-      if (value.node == instruction.node &&
+      const bool grows =
+          std::any_of(loop.inputs.begin(), loop.inputs.end(), [&](const LoopInput& input) {
+            return input.back_edge == static_cast<int>(result) && GrowingAxis(loop, input) >= 0;
+          });
+      if (!grows && value.node == instruction.node &&
           std::find(all.joined.begin(), all.joined.end(), slot) == all.joined.end()) {
         all.joined.push_back(slot);
       }

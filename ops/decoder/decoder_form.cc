@@ -5,13 +5,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/compile/growing_states.h"
 #include "ops/compile/shape_folding.h"
 #include "ops/compile/state_updates.h"
 #include "ops/decoder/beam_index.h"
 #include "ops/decoder/join_decoder.h"
 #include "ops/decoder/step_form.h"
+#include "ops/decoder/step_inputs.h"
 #include "ops/loop/operators.h"
 
 namespace beamwright::ops {
@@ -113,31 +116,23 @@ absl::StatusOr<int> NamedResult(const Graph& graph, const std::string& field,
              : Invalid(field, ": the ", whose, " has no result '", name, "'; it has ", known);
 }
 
-// Of a variable (ReadValue and Assign), the result of the same name; -1 if missing.
-int VariableResult(const Graph& graph, const std::string& input) {
-  const absl::StatusOr<int> result = NamedResult(graph, "", input);
-  if (!result.ok()) {
-    return -1;
-  }
-  // An input that is handed on as it is (memory) is not a state.
-  const ValueId value = graph.node(graph.results[static_cast<size_t>(*result)]).inputs[0];
-  return graph.node(value.node).op == "Parameter" ? -1 : *result;
-}
-
-// A cache of keys and values: what a step makes is put behind the state that it read.
+// A state may become longer by one in each step, if the graph proves it.
 absl::Status CheckGrowth(const Graph& graph, int parameter, int result) {
-  const Node& last = graph.node(graph.node(result).inputs[0].node);
-  const bool appends = last.op == "Concat" && last.inputs.size() > 1 &&
-                       std::any_of(last.inputs.begin(), last.inputs.end(), [&](const ValueId id) {
-                         return id == ValueId{parameter, 0};
-                       });
-  return appends
-             ? absl::UnimplementedError(absl::StrCat(
-                   "state '", PortName(graph, parameter), "' grows: ", Describe(last),
-                   " appends to it in each step; a state must keep its shape: append to a window "
-                   "of a fixed number of steps and drop the oldest, torch.cat([past, new], 1)[:, "
-                   "1:]"))
-             : absl::OkStatus();
+  const ValueId next = graph.node(result).inputs[0];
+  const int join = JoinOfState(graph, parameter);
+  if (join != next.node || GrowingAxis(graph, parameter, next) >= 0) {
+    return absl::OkStatus();
+  }
+  const Node& last = graph.node(join);
+  std::vector<std::string> shapes;
+  for (const ValueId input : last.inputs) {
+    shapes.push_back(graph.info(input).shape.ToString());
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      "state '", PortName(graph, parameter), "' grows: ", Describe(last), " joins ",
+      absl::StrJoin(shapes, " and "),
+      " in each step; a state may grow by one, on an axis that the file leaves open: export the "
+      "step for one token (tokens [rows, 1]), with that axis of the state dynamic"));
 }
 
 // Whether a state can go on as a result: what is known of both agrees.
@@ -180,6 +175,9 @@ absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
     tokens =
         PortName(graph, graph.parameters[i]) == ports.token_input ? static_cast<int>(i) : tokens;
   }
+  if (tokens >= 0) {
+    BW_RETURN_IF_ERROR(GiveStepInputs(ports, tokens, graph, form.info));
+  }
   std::vector<StepState> states;
   for (size_t i = 0; tokens >= 0 && i < graph.parameters.size(); ++i) {
     BW_ASSIGN_OR_RETURN(const int result, FindStateResult(graph, ports, i));
@@ -192,12 +190,7 @@ absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
     MoveRowsFirst(graph, states);
     BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
   }
-  const int token_axis =
-      tokens < 0 ? 0
-                 : TokenRowAxis(
-                       graph.node(graph.parameters[static_cast<size_t>(tokens)]).outputs[0].shape);
-  BW_RETURN_IF_ERROR(
-      FoldShapes(graph, form.info, Operators(), DecoderRowAxes(graph, tokens, token_axis)));
+  BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, Operators(), StepRowAxes(graph, ports, tokens)));
   std::vector<CarriedValue> carried;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const absl::StatusOr<int> result = FindStateResult(graph, ports, i);
@@ -228,6 +221,10 @@ absl::StatusOr<int> FindStateResult(const Graph& graph, const DecoderPorts& port
     }
     const std::string field = absl::StrCat("decoder.states[", i, "].output");
     int result = variable;
+    const int node = graph.parameters[parameter];
+    if (CountsSteps(graph, ports, node) || MasksCache(graph, ports, node)) {
+      return -1;
+    }
     if (!state.output.empty() || variable < 0) {
       BW_ASSIGN_OR_RETURN(result, NamedResult(graph, field, state.output));
     }

@@ -10,7 +10,9 @@ namespace beamwright::ops {
 
 struct StatePorts {
   std::string input;
-  std::string output;  // of a step graph; empty: a loop's own back edge
+  // Of a step graph; empty: a loop's own back edge, or an input that takes the number of the step.
+  std::string output;
+  float constant = 0;  // what it starts with, where that is a constant
 };
 
 // An empty name: the only port that it can be, where there is one.

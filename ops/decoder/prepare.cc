@@ -53,7 +53,16 @@ absl::Status Prepare(const SteppedDecoder& decoder, const ExecutionContext& cont
                      "; its first axis must count rows");
     }
   }
-  return decoder.body->Bind(context, read(decoder.invariant_values), start.values);
+  BW_RETURN_IF_ERROR(decoder.body->Bind(context, read(decoder.invariant_values), start.values));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto count =
+        std::find(decoder.count_nodes.begin(), decoder.count_nodes.end(), decoder.input_nodes[i]);
+    if (count != decoder.count_nodes.end()) {
+      BW_ASSIGN_OR_RETURN(const std::vector<int64_t> first, ToInt64(inputs[i]));
+      start.values.counts[static_cast<size_t>(count - decoder.count_nodes.begin())] = first.at(0);
+    }
+  }
+  return absl::OkStatus();
 }
 
 const Tensor& AllScores(const SteppedDecoder& decoder, const ExecutionContext& context,

@@ -86,6 +86,10 @@ absl::StatusOr<std::unique_ptr<RowGraph>> RowGraph::Compile(Graph graph, GraphIn
   BW_ASSIGN_OR_RETURN(
       result->body_,
       LoopBody::Compile(std::make_shared<const Loop>(std::move(loop)), info, operators));
+  if (result->body_->counts_steps()) {
+    return absl::UnimplementedError(
+        "a state grows in each step, which only states of decoders may");
+  }
   return result;
 }
 

@@ -18,74 +18,91 @@ class StepCheck {
       : decoder_(decoder), starts_{&first, &second} {}
 
   absl::StatusOr<bool> Run() {
-    std::vector<Tensor> states;
-    for (size_t i = 0; i < starts_[0]->states.size(); ++i) {
-      Tensor both = RepeatRow(starts_[0]->states[i], 2);
-      const Tensor& second = starts_[1]->states[i];
-      if (second.shape() != starts_[0]->states[i].shape()) {
+    std::vector<Row> rows = {starts_[0]->states, starts_[1]->states};
+    for (size_t i = 0; i < rows[0].size(); ++i) {
+      if (rows[0][i].shape() != rows[1][i].shape()) {
         return Invalid("state ", i, " depends on the length of the source");
       }
-      std::memcpy(both.mutable_bytes() + second.num_bytes(), second.bytes(),
-                  static_cast<size_t>(second.num_bytes()));
-      states.push_back(both);
     }
-    BW_ASSIGN_OR_RETURN(const bool first, Step({0, 1}, {1, 1}, states));
+    if (decoder_.body->counts_steps()) {
+      // One request is a step ahead.
+      BW_ASSIGN_OR_RETURN(Stepped ahead, RunStep({starts_[0]}, {1}, {0}, {0}, {rows[0]}));
+      rows[0] = std::move(ahead.rows[0]);
+    }
+    BW_ASSIGN_OR_RETURN(const bool first, Step({0, 1}, {1, 1}, rows));
     if (!first) {
       return false;
     }
-    return Step({0, 0, 1}, {2, 1}, states);
+    return Step({0, 0, 1}, {2, 1}, rows);
   }
 
  private:
-  // One step of rows that continue `parents`, counts[i] of request i; false if bits differ.
+  using Row = std::vector<Tensor>;  // its states
+  struct Stepped {
+    std::vector<Row> rows;
+    Tensor result;  // the one of the logits
+  };
+
+  // One step of rows that continue `parents` of `rows`, counts[i] of request i; false if bits
+  // differ.
   absl::StatusOr<bool> Step(const std::vector<int32_t>& parents, const std::vector<int>& counts,
-                            std::vector<Tensor>& states) {
+                            std::vector<Row>& rows) {
     std::vector<int32_t> tokens;
     for (size_t i = 0; i < parents.size(); ++i) {
       tokens.push_back(static_cast<int32_t>(i) % decoder_.vocabulary_size);
     }
-    std::vector<Tensor> old = states;
-    std::vector<Tensor> results;
-    LoopBody::RowScratch rows;
-    BW_RETURN_IF_ERROR(
-        RunStep({starts_[0], starts_[1]}, counts, parents, tokens, rows, states, results));
+    BW_ASSIGN_OR_RETURN(Stepped together,
+                        RunStep({starts_[0], starts_[1]}, counts, parents, tokens, rows));
     bool same = true;
     for (size_t row = 0; row < parents.size(); ++row) {
       StartValues* request = static_cast<int>(row) < counts[0] ? starts_[0] : starts_[1];
-      std::vector<Tensor> alone = old;
-      std::vector<Tensor> alone_results;
-      LoopBody::RowScratch alone_rows;
-      BW_RETURN_IF_ERROR(
-          RunStep({request}, {1}, {parents[row]}, {tokens[row]}, alone_rows, alone, alone_results));
+      request->values.CountSteps(-1);
+      BW_ASSIGN_OR_RETURN(const Stepped alone, RunStep({request}, {1}, {0}, {tokens[row]},
+                                                       {rows[static_cast<size_t>(parents[row])]}));
       const auto at = static_cast<int64_t>(row);
-      for (size_t i = 0; i < alone.size(); ++i) {
-        same = same && SameBits(alone[i], states[i].Rows(at, at + 1));
+      for (size_t i = 0; i < alone.rows[0].size(); ++i) {
+        same = same && SameBits(alone.rows[0][i], together.rows[row][i]);
       }
-      const auto logits = static_cast<size_t>(decoder_.logits_result);
-      same = same && results[logits].has_value() && results[logits].rank() > 0 &&
-             results[logits].dim(0) == static_cast<int64_t>(parents.size()) &&
-             SameBits(alone_results[logits], results[logits].Rows(at, at + 1));
+      same = same && together.result.has_value() && together.result.rank() > 0 &&
+             together.result.dim(0) == static_cast<int64_t>(parents.size()) &&
+             SameBits(alone.result, together.result.Rows(at, at + 1));
       if (same && decoder_.projection != nullptr) {
         Tensor alone_scores;
         Tensor scores;
-        const Tensor& one = AllScores(decoder_, {}, alone_results[logits], alone_scores);
-        same = SameBits(one, AllScores(decoder_, {}, results[logits], scores).Rows(at, at + 1));
+        const Tensor& one = AllScores(decoder_, {}, alone.result, alone_scores);
+        same = SameBits(one, AllScores(decoder_, {}, together.result, scores).Rows(at, at + 1));
       }
     }
+    rows = std::move(together.rows);
     return same;
   }
 
-  absl::Status RunStep(const std::vector<StartValues*>& requests, const std::vector<int>& counts,
-                       const std::vector<int32_t>& parents, const std::vector<int32_t>& tokens,
-                       LoopBody::RowScratch& rows, std::vector<Tensor>& states,
-                       std::vector<Tensor>& results) const {
+  absl::StatusOr<Stepped> RunStep(const std::vector<StartValues*>& requests,
+                                  const std::vector<int>& counts,
+                                  const std::vector<int32_t>& parents,
+                                  const std::vector<int32_t>& tokens,
+                                  const std::vector<Row>& from) const {
     std::vector<LoopBody::RequestValues*> values;
     for (StartValues* request : requests) {
       values.push_back(&request->values);
     }
+    std::vector<const Row*> starts;
+    for (const Row& row : from) {
+      starts.push_back(&row);
+    }
     const Tensor slice = decoder_.TokenTensor(tokens);
-    const LoopBody::RowStep step{values, counts, parents, {&slice, 1}};
-    return decoder_.body->StepRows(ExecutionContext(), step, rows, states, results);
+    const LoopBody::RowStep step{values, counts, parents, {&slice, 1}, starts};
+    LoopBody::RowScratch scratch;
+    Row states(static_cast<size_t>(decoder_.body->num_states()));
+    std::vector<Tensor> results;
+    BW_RETURN_IF_ERROR(decoder_.body->StepRows(ExecutionContext(), step, scratch, states, results));
+    Stepped stepped;
+    for (size_t row = 0; row < parents.size(); ++row) {
+      stepped.rows.push_back(
+          decoder_.body->StatesOfRow(scratch, states, static_cast<int64_t>(row)));
+    }
+    stepped.result = results[static_cast<size_t>(decoder_.logits_result)];
+    return stepped;
   }
 
   const SteppedDecoder& decoder_;

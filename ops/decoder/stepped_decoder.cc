@@ -14,6 +14,7 @@
 #include "ops/decoder/one_hot.h"
 #include "ops/decoder/split_projection.h"
 #include "ops/decoder/step_form.h"
+#include "ops/decoder/step_inputs.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 
@@ -50,6 +51,16 @@ class DecoderCompiler {
           absl::StrCat("step graph with token '", ports_.token_input, "' and states ",
                        absl::StrJoin(ports_.states, ", ", quoted));
       BW_RETURN_IF_ERROR(CompileStepGraph(info));
+      std::vector<std::string> growing;
+      for (size_t i = 0; i < decoder_.state_values.size(); ++i) {
+        if (decoder_.body->growing_axis(i) >= 0) {
+          growing.push_back(absl::StrCat("'", PortName(graph, decoder_.state_values[i].node), "'"));
+        }
+      }
+      if (!growing.empty()) {
+        absl::StrAppend(&decoder_.step_name,
+                        ", which grow by one a step: ", absl::StrJoin(growing, ", "));
+      }
     }
     std::vector<ValueId> wanted = decoder_.state_values;
     wanted.insert(wanted.end(), decoder_.invariant_values.begin(), decoder_.invariant_values.end());
@@ -309,7 +320,10 @@ class DecoderCompiler {
         continue;
       }
       BW_ASSIGN_OR_RETURN(const int next, FindStateResult(graph, ports_, i));
-      if (next >= 0) {
+      if (CountsSteps(graph, ports_, graph.parameters[i])) {
+        rule.kind = LoopInput::Kind::kIteration;
+        decoder_.count_nodes.push_back(graph.parameters[i]);
+      } else if (next >= 0) {
         rule.kind = LoopInput::Kind::kCarried;
         rule.back_edge = next;
         decoder_.state_values.push_back({graph.parameters[i], 0});

@@ -53,6 +53,7 @@ struct SteppedDecoder {
   std::vector<int> input_nodes;           // Parameter nodes but the tokens', as requests give them
   std::vector<ValueId> state_values;      // in the order of body->carried()
   std::vector<ValueId> invariant_values;  // of body->invariants(); absent: it reads none
+  std::vector<int> count_nodes;           // of body->iterations(): where they begin
   // Inputs that take [rows, layers, ...] where the file has [layers, rows, ...], by name.
   std::vector<std::string> moved_states;
 

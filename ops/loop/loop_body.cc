@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/base/status.h"
+#include "ops/compile/growing_states.h"
 #include "ops/loop/operators.h"
 
 namespace beamwright::ops {
@@ -37,6 +38,7 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
     switch (body->loop_->inputs[i].kind) {
       case LoopInput::Kind::kCarried:
         body->carried_.push_back(index);
+        body->growing_axes_.push_back(GrowingAxis(*body->loop_, body->loop_->inputs[i]));
         break;
       case LoopInput::Kind::kInvariant:
         body->invariants_.push_back(index);
@@ -45,6 +47,8 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
         body->sliced_.push_back(index);
         break;
       case LoopInput::Kind::kIteration:
+        body->iterations_.push_back(
+            graph.parameters[static_cast<size_t>(body->loop_->inputs[i].body_parameter)]);
         break;
     }
   }
@@ -175,6 +179,7 @@ absl::Status LoopBody::Bind(const ExecutionContext& context, absl::Span<const Te
                             RequestValues& values) const {
   BW_CHECK(invariants.size() == invariants_.size());
   values.slots = step_program_.MakeSlots();
+  values.counts.assign(iterations_.size(), 0);
   for (size_t i = 0; i < invariants.size(); ++i) {
     const LoopInput& input = loop_->inputs[static_cast<size_t>(invariants_[i])];
     if (reads_invariant_[i]) {
@@ -193,7 +198,7 @@ absl::Status LoopBody::CollectResults(const Slots& slots, bool may_change_shape,
   }
   // All results were read before any state is replaced: back edges act together.
   for (size_t i = 0; i < carried_.size(); ++i) {
-    if (in_place && paged_by_[i] >= 0) {
+    if ((in_place && paged_by_[i] >= 0) || (num_rows >= 0 && growing_axes_[i] >= 0)) {
       continue;
     }
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
@@ -218,6 +223,12 @@ absl::Status LoopBody::CollectResults(const Slots& slots, bool may_change_shape,
   return absl::OkStatus();
 }
 
+Tensor LoopBody::IterationTensor(const ValueInfo& info, int64_t iteration) {
+  const Tensor number = info.dtype == DType::kI32 ? Tensor::Scalar(static_cast<int32_t>(iteration))
+                                                  : Tensor::Scalar(iteration);
+  return info.shape.has_rank() && info.shape.rank() == 1 ? number.Reshaped({1}) : number;
+}
+
 absl::Status LoopBody::StepWhole(const ExecutionContext& context, absl::Span<const Tensor> slices,
                                  int64_t iteration, RequestValues& values,
                                  std::vector<Tensor>& states, std::vector<Tensor>& results) const {
@@ -231,12 +242,7 @@ absl::Status LoopBody::StepWhole(const ExecutionContext& context, absl::Span<con
     } else if (input.kind == LoopInput::Kind::kSliced) {
       parameter = slices[slice++];
     } else if (input.kind == LoopInput::Kind::kIteration) {
-      const ValueInfo& info = ParameterNode(input).outputs[0];
-      parameter = info.dtype == DType::kI32 ? Tensor::Scalar(static_cast<int32_t>(iteration))
-                                            : Tensor::Scalar(iteration);
-      if (info.shape.has_rank() && info.shape.rank() == 1) {
-        parameter = parameter.Reshaped({1});
-      }
+      parameter = IterationTensor(ParameterNode(input).outputs[0], iteration);
     }
   }
   BW_RETURN_IF_ERROR(step_program_.Run(context, slots));

@@ -27,6 +27,15 @@ class LoopBody {
   // One thread at a time.
   struct RequestValues {
     Slots slots;
+    // By kIteration input: the number that the next step reads. Bind sets them to 0.
+    std::vector<int64_t> counts;
+
+    // Of a step that is to be made again, with -1.
+    void CountSteps(int64_t steps) {
+      for (int64_t& count : counts) {
+        count += steps;
+      }
+    }
   };
 
   // One step over the rows of several requests; rows of a request stand together, in the order of
@@ -35,7 +44,8 @@ class LoopBody {
     absl::Span<RequestValues* const> requests;
     absl::Span<const int> rows_per_request;
     // For each row the row of `states` that it continues, or, counted on from there, the entry of
-    // `starts`; any order, repeats allowed.
+    // `starts`; any order, repeats allowed. A request's rows continue states of one length, where
+    // states grow.
     absl::Span<const int32_t> parents;
     // One per kSliced input, in the order of the loop's inputs: this step's part for all rows.
     absl::Span<const Tensor> slices;
@@ -65,12 +75,15 @@ class LoopBody {
       units.clear();
       copies.clear();
       parts_.clear();
+      grown.clear();
+      gathered.clear();
     }
 
    private:
     friend class LoopBody;
     // Rows [begin, end) of one request, and where its values live.
     struct Unit {
+      RequestValues* request = nullptr;
       Slots* slots = nullptr;
       int64_t begin = 0;
       int64_t end = 0;
@@ -90,6 +103,10 @@ class LoopBody {
       StatePages view;
     };
     std::vector<Pages> pages;  // by state
+    // Of states that grow, by state and row, [1, ...] each: what the last step left, and what the
+    // step under way continues.
+    std::vector<std::vector<Tensor>> grown;
+    std::vector<std::vector<Tensor>> gathered;
   };
 
   // `body_info`: what inference found of loop->body. Errors name the node that can't be compiled.
@@ -116,6 +133,17 @@ class LoopBody {
     return plan_.separable && std::any_of(paged_by_.begin(), paged_by_.end(),
                                           [](int instruction) { return instruction >= 0; });
   }
+  // The axis on which a state becomes one longer in each step (ops/compile/growing_states.h), such
+  // as a cache of keys; -1: it keeps its shape.
+  int growing_axis(size_t state) const { return growing_axes_[state]; }
+  bool has_growing_states() const {
+    return std::any_of(growing_axes_.begin(), growing_axes_.end(),
+                       [](int axis) { return axis >= 0; });
+  }
+  // Whether requests must have taken the same number of steps for their rows to be one request's.
+  bool counts_steps() const { return has_growing_states() || !iterations_.empty(); }
+  // Body Parameters that read the number of the step.
+  const std::vector<int>& iterations() const { return iterations_; }
   // States of row `row` after a step, [1, ...] each, wherever they lie.
   std::vector<Tensor> StatesOfRow(const RowScratch& scratch, absl::Span<const Tensor> states,
                                   int64_t row) const;
@@ -141,7 +169,8 @@ class LoopBody {
 
   // One step over rows. states[i] is [old rows, ...], or has no value before the first step, and
   // becomes [rows, ...]; results[i] is [rows, ...], or has no value where its extents differ from
-  // request to request. A row's values are bit-identical whatever other rows there are.
+  // request to request. States that grow lie in `scratch` afterwards, and states[i] of them has no
+  // value: StatesOfRow. A row's values are bit-identical whatever other rows there are.
   absl::Status StepRows(const ExecutionContext& context, const RowStep& step, RowScratch& scratch,
                         std::vector<Tensor>& states, std::vector<Tensor>& results) const;
 
@@ -160,6 +189,7 @@ class LoopBody {
   LoopBody() = default;
   int ParameterSlot(const LoopInput& input) const;
   const Node& ParameterNode(const LoopInput& input) const;
+  static Tensor IterationTensor(const ValueInfo& info, int64_t iteration);
   // `num_rows`: what replaces the first extent of the old states; -1: nothing does.
   // in_place: states that lie in pages are passed over.
   absl::Status CollectResults(const Slots& slots, bool may_change_shape, int64_t num_rows,
@@ -184,6 +214,12 @@ class LoopBody {
   absl::Status GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                             RowScratch& scratch) const;
   absl::Status TakePages(const RowStep& step, size_t state, RowScratch& scratch) const;
+  // States that grow: before a step into the values of each request, after it out of them.
+  absl::Status GatherGrown(const RowStep& step, std::vector<Tensor>& states,
+                           RowScratch& scratch) const;
+  absl::Status CollectGrown(size_t num_rows, RowScratch& scratch) const;
+  void ReleaseGrown(const RowScratch& scratch) const;
+  void NumberSteps(const RowStep& step, RowScratch& scratch) const;
   // At the end of StepWhole: lets go of states and slices. An old state's memory becomes that of
   // the value that carries the next one, so that two buffers take turns.
   void ReleaseParameters(Slots& slots) const;
@@ -209,6 +245,8 @@ class LoopBody {
   std::vector<int> invariants_;
   std::vector<bool> reads_invariant_;  // by invariant
   std::vector<int> sliced_;
+  std::vector<int> iterations_;    // body parameters (node indices)
+  std::vector<int> growing_axes_;  // by state
   std::vector<int> result_slots_;
   std::vector<int> spare_slots_;  // by state: the slot of its next value; -1: not the step's alone
   std::vector<bool> family_states_;   // by state: StepRows holds it by family, not by row

@@ -61,11 +61,11 @@ void LoopBody::MakeUnits(const RowStep& step, RowScratch& scratch) const {
   for (size_t i = 0; i < step.requests.size(); ++i) {
     const int64_t end = row + step.rows_per_request[i];
     if (plan_.separable) {
-      scratch.units.push_back({&step.requests[i]->slots, row, end});
+      scratch.units.push_back({step.requests[i], &step.requests[i]->slots, row, end});
     } else {
       for (int64_t single = row; single < end; ++single) {
         scratch.copies.push_back(step.requests[i]->slots);
-        scratch.units.push_back({nullptr, single, single + 1});
+        scratch.units.push_back({step.requests[i], nullptr, single, single + 1});
       }
     }
     row = end;
@@ -224,6 +224,10 @@ std::vector<Tensor> LoopBody::StatesOfRow(const RowScratch& scratch,
                                           absl::Span<const Tensor> states, int64_t row) const {
   std::vector<Tensor> of_row;
   for (size_t i = 0; i < carried_.size(); ++i) {
+    if (growing_axes_[i] >= 0) {
+      of_row.push_back(scratch.grown[i][static_cast<size_t>(row)]);
+      continue;
+    }
     of_row.push_back(states[i].has_value() ? states[i].Rows(row, row + 1)
                                            : scratch.pages[i].rows[static_cast<size_t>(row)]);
   }
@@ -284,6 +288,117 @@ absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& 
   return absl::OkStatus();
 }
 
+// A request's rows of a state that grows stand together in its values, [its rows, ...]. What rows
+// continue are views of what the last step left. A single row is taken as it is.
+absl::Status LoopBody::GatherGrown(const RowStep& step, std::vector<Tensor>& states,
+                                   RowScratch& scratch) const {
+  scratch.grown.resize(carried_.size());
+  scratch.gathered.resize(carried_.size());
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    if (growing_axes_[i] < 0) {
+      continue;
+    }
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    std::vector<Tensor> old = std::exchange(scratch.grown[i], {});
+    if (const Tensor given = std::exchange(states[i], Tensor()); given.has_value()) {
+      old.clear();
+      for (int64_t row = 0; row < given.dim(0); ++row) {
+        old.push_back(given.Rows(row, row + 1));
+      }
+    }
+    const auto continued = [&](int64_t row) -> const Tensor& {
+      const auto parent = static_cast<size_t>(step.parents[static_cast<size_t>(row)]);
+      return parent < old.size() ? old[parent] : (*step.starts[parent - old.size()])[i];
+    };
+    std::vector<Tensor>& gathered = scratch.gathered[i];
+    gathered.resize(step.parents.size());
+    for (const Unit& unit : scratch.units) {
+      Tensor& to = (*unit.slots)[static_cast<size_t>(ParameterSlot(input))];
+      const Tensor& first = continued(unit.begin);
+      if (unit.end - unit.begin == 1) {
+        to = first;
+        gathered[static_cast<size_t>(unit.begin)] = first;
+        continue;
+      }
+      Shape shape = first.shape();
+      shape[0] = unit.end - unit.begin;
+      to = Tensor(first.dtype(), shape);
+      const auto bytes = static_cast<size_t>(first.num_bytes());
+      std::byte* out = to.mutable_bytes();
+      for (int64_t row = unit.begin; row < unit.end; ++row) {
+        const Tensor& own = continued(row);
+        if (own.shape() != first.shape() || own.dtype() != first.dtype()) {
+          return Invalid("rows of one request continue states of ", Describe(ParameterNode(input)),
+                         " that differ in length");
+        }
+        if (bytes > 0) {
+          std::memcpy(out, own.bytes(), bytes);
+          out += bytes;
+        }
+      }
+      for (int64_t row = 0; row < shape[0]; ++row) {
+        gathered[static_cast<size_t>(unit.begin + row)] = to.Rows(row, row + 1);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoopBody::CollectGrown(size_t num_rows, RowScratch& scratch) const {
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    if (growing_axes_[i] < 0) {
+      continue;
+    }
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    const int next_slot = result_slots_[static_cast<size_t>(input.back_edge)];
+    scratch.grown[i].resize(num_rows);
+    for (const Unit& unit : scratch.units) {
+      Tensor& old = (*unit.slots)[static_cast<size_t>(ParameterSlot(input))];
+      const Tensor& next = (*unit.slots)[static_cast<size_t>(next_slot)];
+      Shape wanted = old.shape();
+      ++wanted[static_cast<size_t>(growing_axes_[i])];
+      if (next.dtype() != old.dtype() || next.shape() != wanted) {
+        return Invalid("back edge to body ", Describe(ParameterNode(input)), " carries ",
+                       Name(next.dtype()), ToString(next.shape()), ", not ", Name(old.dtype()),
+                       ToString(wanted));
+      }
+      for (int64_t row = unit.begin; row < unit.end; ++row) {
+        scratch.grown[i][static_cast<size_t>(row)] =
+            next.Rows(row - unit.begin, row - unit.begin + 1);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// `scratch` alone holds what a step left of states that grow.
+void LoopBody::ReleaseGrown(const RowScratch& scratch) const {
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
+    const auto next = static_cast<size_t>(result_slots_[static_cast<size_t>(input.back_edge)]);
+    for (const Unit& unit : scratch.units) {
+      if (growing_axes_[i] >= 0) {
+        (*unit.slots)[static_cast<size_t>(ParameterSlot(input))] = Tensor();
+        (*unit.slots)[next] = Tensor();
+      }
+    }
+  }
+}
+
+void LoopBody::NumberSteps(const RowStep& step, RowScratch& scratch) const {
+  for (size_t i = 0; i < iterations_.size(); ++i) {
+    const int node = iterations_[i];
+    const auto slot = static_cast<size_t>(step_program_.slot({node, 0}));
+    for (const Unit& unit : scratch.units) {
+      (*unit.slots)[slot] =
+          IterationTensor(loop_->body.node(node).outputs[0], unit.request->counts[i]);
+    }
+  }
+  for (RequestValues* const request : step.requests) {
+    request->CountSteps(1);
+  }
+}
+
 absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                                     RowScratch& scratch) const {
   const bool by_family = TakesFamilies();
@@ -292,6 +407,9 @@ absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor
   }
   scratch.pages.resize(step.in_place ? carried_.size() : 0);
   for (size_t i = 0; i < carried_.size(); ++i) {
+    if (growing_axes_[i] >= 0) {
+      continue;
+    }
     if (step.in_place && paged_by_[i] >= 0) {
       BW_RETURN_IF_ERROR(TakePages(step, i, scratch));
       continue;
@@ -320,6 +438,11 @@ void LoopBody::RestoreStates(RowScratch& scratch, std::vector<Tensor>& states) c
     }
   }
   for (size_t i = 0; i < carried_.size(); ++i) {
+    if (growing_axes_[i] >= 0) {
+      scratch.grown[i] = std::exchange(scratch.gathered[i], {});
+      states[i] = Tensor();
+      continue;
+    }
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
     Tensor gathered =
         std::exchange(scratch.rows[static_cast<size_t>(ParameterSlot(input))], Tensor());
@@ -370,6 +493,12 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   // A holder of what the last step computed would make this one allocate it anew.
   results.clear();
   scratch.parts_.clear();
+  if (counts_steps()) {
+    // Before anything can fail: a step that is made again takes the number back.
+    MakeUnits(step, scratch);
+    NumberSteps(step, scratch);
+    BW_RETURN_IF_ERROR(GatherGrown(step, states, scratch));
+  }
   BW_RETURN_IF_ERROR(GatherStates(step, states, scratch));
   std::fill(states.begin(), states.end(), Tensor());
   for (size_t i = 0; i < sliced_.size(); ++i) {
@@ -379,7 +508,9 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
     std::memcpy(parameter.mutable_bytes(), step.slices[i].bytes(),
                 static_cast<size_t>(parameter.num_bytes()));
   }
-  MakeUnits(step, scratch);
+  if (!counts_steps()) {
+    MakeUnits(step, scratch);
+  }
   scratch.statuses.resize(scratch.units.size());
   for (const RowPlan::Segment& segment : plan_.segments) {
     if (segment.per_request) {
@@ -393,7 +524,7 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
     }
   }
   for (size_t i = 0; i < carried_.size(); ++i) {
-    if (step.in_place && paged_by_[i] >= 0) {
+    if ((step.in_place && paged_by_[i] >= 0) || growing_axes_[i] >= 0) {
       continue;
     }
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
@@ -405,7 +536,9 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   if (step.ragged_result >= 0) {
     CollectParts(step.ragged_result, scratch);
   }
+  BW_RETURN_IF_ERROR(CollectGrown(step.parents.size(), scratch));
   ReleaseViews(scratch);
+  ReleaseGrown(scratch);
   return absl::OkStatus();
 }
 

@@ -45,7 +45,7 @@ void AddState(const ops::StateRole& role, v1::DecoderConfig& config) {
   state.set_input(role.input);
   state.set_output(role.output);
   if (role.starts_at_zero) {
-    state.set_constant(0);
+    state.set_constant(role.constant);
   } else if (IsRenamed(role.encoder_output, role.input)) {
     state.set_encoder_output(role.encoder_output);
   }

@@ -11,6 +11,7 @@
 #include "ops/base/status.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/bundle_text.h"
+#include "tools/bundle/cross_memory.h"
 #include "tools/bundle/encoder_sound.h"
 #include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/framing.h"
@@ -117,6 +118,7 @@ class Initialiser {
     BW_RETURN_IF_ERROR(ReadEncoder());
     std::string graph;  // its name in the bundle
     BW_ASSIGN_OR_RETURN(const Graph decoder, TakeGraph(options_.decoder, "decoder", files_, graph));
+    BW_RETURN_IF_ERROR(FindCrossMemory(decoder));
     BW_RETURN_IF_ERROR(ReadTarget());
     ops::RoleHints hints = options_.hints;
     hints.target_ids = target_.size;
@@ -170,6 +172,37 @@ class Initialiser {
     AddSound(FindSound(*encoder_, config_.encoder(), MetadataOf(options_.encoder), true, reasons_),
              files_, config_);
     PadSources();
+    return absl::OkStatus();
+  }
+
+  // What the encoder lacks is in the first step, which optimum writes into the same folder.
+  absl::Status FindCrossMemory(const Graph& decoder) {
+    if (!encoder_.has_value() || !LacksCrossMemory(decoder, *encoder_)) {
+      return absl::OkStatus();
+    }
+    constexpr absl::string_view kFirstStep = "decoder_model.onnx";
+    const std::string path =
+        absl::StrCat(options_.decoder.substr(0, options_.decoder.rfind('/') + 1), kFirstStep);
+    const absl::StatusOr<std::string> first_step = ReadFile(path);
+    if (!first_step.ok()) {
+      return Invalid("'", options_.decoder,
+                     "' reads keys and values of the source, which the "
+                     "encoder does not give; '",
+                     kFirstStep,
+                     "', which computes them, is to lie in "
+                     "its folder: ",
+                     first_step.status().message());
+    }
+    const std::string name = config_.encoder().graph();
+    absl::StatusOr<std::string> joined = AddCrossMemory(files_[name], *first_step);
+    if (!joined.ok()) {
+      return Annotate(joined.status(), absl::StrCat("'", path, "'"));
+    }
+    BW_ASSIGN_OR_RETURN(encoder_,
+                        TakeChangedGraph(options_.encoder, name, *std::move(joined), files_));
+    reasons_.push_back(absl::StrCat("keys and values of the source: by '", kFirstStep,
+                                    "', of what the encoder gives; the bundle's encoder has that "
+                                    "part of it"));
     return absl::OkStatus();
   }
 

@@ -42,6 +42,11 @@ struct DecoderGuess {
   bool IsFreeOutput(const Port& port) const;
 };
 
+// Whether a state's next value is the state with something joined to it: a cache that grows.
+bool Grows(const Graph& graph, int parameter, int result);
+// Whether an input takes the number of the step, by its name and type.
+bool LooksLikeCount(const Port& port);
+
 // Of a step graph: the pairs of flags, then inputs and outputs of one name, then of names
 // alike. An error names the candidates where several are.
 absl::Status PairStatesByName(DecoderGuess& guess);

@@ -47,8 +47,21 @@ bool HasWord(absl::string_view name, absl::Span<const absl::string_view> words) 
   });
 }
 
+namespace {
+
+// transformers' 'past_key_values.0.key' goes on as 'present.0.key'.
+void DropCacheWords(std::vector<std::string>& words) {
+  if (words.size() > 3 && (words[0] == "past" || words[0] == "present") && words[1] == "key" &&
+      (words[2] == "values" || words[2] == "value")) {
+    words.erase(words.begin(), words.begin() + 3);
+  }
+}
+
+}  // namespace
+
 std::string NameStem(absl::string_view name) {
   std::vector<std::string> words = NameWords(name);
+  DropCacheWords(words);
   words.erase(std::remove_if(words.begin(), words.end(),
                              [](const std::string& word) {
                                return std::find(std::begin(kSideWords), std::end(kSideWords),

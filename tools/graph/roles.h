@@ -34,9 +34,10 @@ struct EncoderRoles {
 
 struct StateRole {
   std::string input;
-  std::string output;          // empty: a loop's own back edge
-  std::string encoder_output;  // where it starts; empty: see starts_at_zero
-  bool starts_at_zero = false;
+  std::string output;           // empty: a loop's own back edge, or the number of the step
+  std::string encoder_output;   // where it starts; empty: see starts_at_zero
+  bool starts_at_zero = false;  // or with `constant`
+  float constant = 0;
 };
 
 struct MemoryRole {

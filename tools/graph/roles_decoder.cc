@@ -122,6 +122,11 @@ class DecoderGuesser {
       return !guess_.IsEncoderOutput(port) &&
              GuessLengthKind(guess_.graph, port.node) == LengthKind::kNone;
     });
+    // A search counts the steps.
+    if (const Ports uncounted = Where(left, [](const Port& port) { return !LooksLikeCount(port); });
+        !uncounted.empty()) {
+      left = uncounted;
+    }
     if (left.size() == 1) {
       return UseToken(left[0],
                       ids.size() == 1

@@ -9,6 +9,32 @@
 namespace beamwright::ops {
 namespace {
 
+// Whether an input is a state that grows.
+bool IsCache(const DecoderGuess& guess, const Port& input) {
+  const auto state = absl::c_find_if(
+      guess.roles.states, [&](const StateRole& role) { return role.input == input.name; });
+  const Port* const output =
+      state == guess.roles.states.end() ? nullptr : FindPort(guess.outputs, state->output);
+  return output != nullptr && Grows(guess.graph, input.node, output->node);
+}
+
+// The output of the first cache, if an input is a mask over what the step has read so far: it is
+// not over the source, for there is no encoder, or by its name. Empty: it is not.
+std::string MaskedCache(const DecoderGuess& guess, const Port& input) {
+  const LengthKind kind = GuessLengthKind(guess.graph, input.node);
+  const bool is_mask = kind == LengthKind::kMask || kind == LengthKind::kAdditiveMask;
+  if (!is_mask || (guess.has_encoder && !HasWord(input.name, {"decoder"}))) {
+    return "";
+  }
+  for (const StateRole& state : guess.roles.states) {
+    const Port* const port = FindPort(guess.inputs, state.input);
+    if (port != nullptr && IsCache(guess, *port)) {
+      return state.output;
+    }
+  }
+  return "";
+}
+
 // The encoder's result for an input: of its name, of a name alike, or the only one that fits and
 // that no other input of this type and shape could claim; where there are as many results as
 // inputs, the one at its place among them. Empty: none.
@@ -34,7 +60,7 @@ std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::
       Where(guess.encoder_outputs, [&](const Port& port) { return fits(port) && unclaimed(port); });
   const Ports rivals = Where(guess.inputs, [&](const Port& port) {
     return port.name != guess.roles.token_input && !guess.IsEncoderOutput(port) &&
-           Fits(port.info, input.info);
+           Fits(port.info, input.info) && !IsCache(guess, port);
   });
   if (open.size() == 1 && rivals.size() == 1) {
     why = absl::StrCat("the encoder's result '", open[0].name,
@@ -97,6 +123,11 @@ bool StateHasKnownExtents(const DecoderGuess& guess, const Port& input) {
 }
 
 void StartState(DecoderGuess& guess, const Port& input, StateRole& state) {
+  if (IsCache(guess, input) && FindPort(guess.encoder_outputs, input.name) == nullptr) {
+    state.starts_at_zero = true;
+    guess.Because("state '", input.name, "' starts empty, and is one longer after each step");
+    return;
+  }
   if (!guess.has_encoder) {
     state.starts_at_zero = StateHasKnownExtents(guess, input);
     guess.Because("state '", input.name,
@@ -157,6 +188,18 @@ absl::Status FindStarts(DecoderGuess& guess) {
       guess.roles.states.emplace_back();
       guess.roles.states.back().input = input.name;
       StartState(guess, input, guess.roles.states.back());
+    } else if (const std::string cache = MaskedCache(guess, input); !cache.empty()) {
+      StateRole mask{input.name, cache, "", true, 0};
+      mask.constant =
+          GuessLengthKind(guess.graph, input.node) == LengthKind::kAdditiveMask ? 0.0f : 1.0f;
+      guess.Because("state '", input.name, "': a mask over '", cache,
+                    "', by its name: it hides nothing");
+      guess.roles.states.push_back(std::move(mask));
+    } else if (!guess.roles.has_loop && LooksLikeCount(input) && !guess.IsEncoderOutput(input)) {
+      guess.roles.states.emplace_back();
+      guess.roles.states.back().input = input.name;
+      guess.roles.states.back().starts_at_zero = true;
+      guess.Because("state '", input.name, "': the number of the step, by its name and type");
     } else {
       BW_RETURN_IF_ERROR(AddMemory(guess, input));
     }

@@ -1,6 +1,8 @@
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "ops/base/status.h"
+#include "ops/compile/growing_states.h"
 #include "tools/graph/decoder_guess.h"
 #include "tools/graph/name_stem.h"
 
@@ -17,6 +19,21 @@ bool DecoderGuess::IsFreeInput(const Port& port) const {
 bool DecoderGuess::IsFreeOutput(const Port& port) const {
   return !IsTaken(port) && port.name != roles.logits_output &&
          port.name != roles.attention_output && port.name != hints.logits_output;
+}
+
+bool Grows(const Graph& graph, int parameter, int result) {
+  const ValueId next = graph.node(result).inputs[0];
+  const Node& last = graph.node(next.node);
+  return GrowingAxis(graph, parameter, next) >= 0 ||
+         (last.op == "Concat" && absl::c_linear_search(last.inputs, ValueId{parameter, 0}));
+}
+
+bool LooksLikeCount(const Port& port) {
+  const PartialShape& shape = port.info.shape;
+  const bool is_small =
+      shape.has_rank() && (shape.rank() <= 1 || (shape.rank() == 2 && shape.dim(1) <= 1));
+  return IsInteger(port.info.dtype) && is_small &&
+         HasWord(port.name, {"offset", "position", "positions", "pos", "step"});
 }
 
 namespace {
@@ -113,7 +130,7 @@ DecoderPorts PortsOf(const DecoderRoles& roles) {
   DecoderPorts ports;
   ports.token_input = roles.token_input;
   for (const StateRole& state : roles.states) {
-    ports.states.push_back({state.input, state.output});
+    ports.states.push_back({state.input, state.output, state.constant});
   }
   for (const MemoryRole& memory : roles.memory) {
     ports.memory.push_back(memory.input);

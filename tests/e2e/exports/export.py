@@ -25,6 +25,8 @@ import openvino
 import torch
 from attentions import attentions
 from beam_search import beam_search
+from caches import HEADS, caches
+from caches import WIDTH as CACHED
 from cells import cells
 from models import BEGIN, END, FRAME, HEIGHT, SOURCES, TOKENS, models, prepare
 from onnx_runtime import TOOLS, RuntimeModel, make, reason_of
@@ -37,9 +39,9 @@ CLOSEST = 2e-5
 # In 8 bits rounding may pick another neighbour.
 CLOSEST_QUANTISED = 2e-3
 # Of the models beyond models(), those whose exports lie here.
-COMMITTED = ("peephole_lstm", "qrnn", "tcn", "coverage", "attention_heads", "attention_cache")
+COMMITTED = ("peephole_lstm", "qrnn", "tcn", "coverage", "attention_heads", "attention_cache", "growing_offset", "growing_past")
 OPSETS = {"torchscript": 17, "dynamo": 20}
-EXTENTS = {"rows": 2, "length": 5, "steps": 3}  # of the example that is exported
+EXTENTS = {"rows": 2, "length": 5, "steps": 3, "past": 4}  # of the example that is exported
 
 
 def onnx_export(module, inputs, outputs, values, exporter, path):
@@ -90,13 +92,20 @@ def encoder_inputs(export, source):
     return (source, *(lengths if "lengths" in export.source else ()))
 
 
-def first_values(export, source):
-    """Memory and first states as the decoder's inputs after the tokens."""
-    results = dict(zip(export.results, export.encoder(*encoder_inputs(export, source))))
-    rows = results["memory"].shape[0]
+def first_values(export, source, past=0):
+    """Memory and first states as the decoder's inputs after the tokens; of caches, as after `past` steps."""
+    encoded = export.encoder(*encoder_inputs(export, source))
+    encoded = encoded if isinstance(encoded, tuple) else (encoded,)
+    results = dict(zip(export.results, encoded))
+    rows = encoded[0].shape[0]
+    for name in export.caches:
+        results[name] = torch.randn(rows, HEADS, past, CACHED // HEADS)
+    for name in export.counts:
+        results[name] = torch.full([rows if export.inputs[name][0] else 1] + [1] * (len(export.inputs[name]) - 1), past)
     for name in export.start_at_zero:
         results[name] = torch.zeros(rows, results["memory"].shape[-1] // 2)
-    return [results[name] for name in list(export.inputs)[1:]]
+    # torch.export keeps the strides of an example.
+    return [results[name].contiguous() for name in list(export.inputs)[1:]]
 
 
 def write_files(export, exporter, folder):
@@ -110,7 +119,7 @@ def write_files(export, exporter, folder):
     else:
         source = torch.randint(2, SOURCES, [EXTENTS[axis] for axis in axes])
     with torch.no_grad():
-        values = first_values(export, source)
+        values = first_values(export, source, EXTENTS["past"])
     tokens_axes = next(iter(export.inputs.values()))
     tokens = torch.randint(2, TOKENS, [EXTENTS[axis] if axis else 1 for axis in tokens_axes])
     encoder = [export.encoder, export.source, export.results, encoder_inputs(export, source)]
@@ -122,23 +131,27 @@ def write_files(export, exporter, folder):
 def next_log_probs(export, source):
     """What beam_search asks, answered by the modules: every prefix runs from its first token on."""
     values = first_values(export, source)
-    row_axes = [axes.index("rows") for axes in list(export.inputs.values())[1:]]
+    row_axes = [axes.index("rows") if "rows" in axes else 0 for axes in list(export.inputs.values())[1:]]
+    counts = [list(export.inputs).index(name) - 1 for name in export.counts]
     states = [list(export.inputs).index(name) - 1 for name in export.states]
 
     def answer(prefixes):
         tokens = torch.tensor([[BEGIN, *prefix] for prefix in prefixes])
         current = [
-            torch.repeat_interleave(value, len(prefixes), axis)
-            for value, axis in zip(values, row_axes)
+            torch.repeat_interleave(value, len(prefixes), axis) if "rows" in axes else value
+            for value, axis, axes in zip(values, row_axes, list(export.inputs.values())[1:])
         ]
         if not export.states:
             logits = export.decoder(tokens, *current)[0][:, -1]
         else:
             shape = [-1 if axis else 1 for axis in next(iter(export.inputs.values()))]
-            for token in tokens.unbind(1):
+            for number, token in enumerate(tokens.unbind(1)):
+                for place in counts:
+                    current[place] = torch.full_like(current[place], number)
                 logits, *rest = export.decoder(token.reshape(shape), *current)
                 for place, state in zip(states, rest):
                     current[place] = state
+            logits = logits.flatten(1)
         return torch.log_softmax(logits, -1).numpy()
 
     return answer
@@ -274,6 +287,10 @@ def main():
     torch.manual_seed(SEED)
     more = {**cells(), **attentions()}
     prepare(more)
+    torch.manual_seed(SEED)
+    grown = caches()
+    prepare(grown)
+    more.update(grown)
     exports.update(more if arguments.all else {name: more[name] for name in COMMITTED})
     for name, export in exports.items():
         if arguments.models and name not in arguments.models:

@@ -18,7 +18,7 @@ HEIGHT = 8  # of pictures
 
 @dataclasses.dataclass
 class Export:
-    """A model to export. Axes by position: 'rows', 'length' (of the source), 'steps' (of the target)."""
+    """A model to export. Axes by position: 'rows', 'length' (of the source), 'steps' (of the target), 'past' (of a cache)."""
 
     encoder: nn.Module
     decoder: nn.Module
@@ -28,6 +28,8 @@ class Export:
     outputs: dict  # decoder output -> axes; the logits first
     states: tuple = ()  # of a step: inputs; the output of each is <name>_next
     start_at_zero: tuple = ()  # states that the encoder does not give
+    caches: tuple = ()  # states [rows, heads, past, width of a head] that start empty and grow
+    counts: tuple = ()  # inputs [1] or [rows, 1]: the number of the step
     exporters: tuple = ("torchscript", "dynamo", "openvino")
 
 
@@ -342,7 +344,7 @@ class PointerStep(nn.Module):
 
 
 # Makes the end token likely enough to see hypotheses end.
-END_BIAS = {"ssru_step": 7.0, "whole_ssru": 6.0, "frames": 3.0, "picture": 1.6, "attention_cache": -2.0}
+END_BIAS = {"ssru_step": 7.0, "whole_ssru": 6.0, "frames": 3.0, "picture": 1.6, "attention_cache": -2.0, "growing_offset": 2.0, "growing_past": 2.0}
 
 ROWS, LENGTH = ("rows",), ("rows", "length")
 LAYERED = (None, "rows")  # [layers, rows, width]

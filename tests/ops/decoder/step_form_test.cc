@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "ops/decoder/beam_index.h"
 #include "ops/decoder/decoder_form.h"
+#include "ops/decoder/stepped_decoder.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -317,8 +318,8 @@ TEST(WithoutBeamIndex, OtherIntegersStay) {
   EXPECT_FALSE(WithoutBeamIndex(LayeredStep()).has_value());
 }
 
-// Each step appends to `past`: to all of it, or to all but its first place.
-Graph StepWithPast(bool grows) {
+// Each step appends `added` places to `past`: to all of it, or to all but its first place.
+Graph StepWithPast(bool grows, int added = 1) {
   GraphBuilder graph;
   const Value token = graph.Parameter("token", DType::kI64, {-1});
   const Value past = graph.Parameter("past", DType::kF32, {-1, -1, 2});
@@ -328,22 +329,99 @@ Graph StepWithPast(bool grows) {
   const Value kept = grows ? past
                            : graph.Add("Slice", {past, graph.Ints({1}), graph.Ints({1000}),
                                                  graph.Ints({1}), graph.Ints({1})});
-  const Value next = graph.Add("Concat", {kept, now}, {{"axis", int64_t{1}}}, "behind");
+  std::vector<Value> parts(static_cast<size_t>(added), now);
+  parts.insert(parts.begin(), kept);
+  const Value next = graph.Add("Concat", parts, {{"axis", int64_t{1}}}, "behind");
   graph.Result("past_next", next);
   graph.Result("logits", graph.Add("ReduceSum", {next, graph.Ints({1})}, {{"keep_dims", false}}));
   return graph.Build();
 }
 
-TEST(FormDecoder, AStateThatGrowsIsRefused) {
+DecoderPorts PortsWithPast() {
   DecoderPorts ports;
   ports.token_input = "token";
   ports.logits_output = "logits";
   ports.states = {{"past", "past_next"}};
-  EXPECT_TRUE(FormDecoder(StepWithPast(false), ports).ok());
-  EXPECT_EQ(FormDecoder(StepWithPast(true), ports).status().message(),
-            "decoder.states[0].output: state 'past' grows: Concat 'behind' appends to it in each "
-            "step; a state must keep its shape: append to a window of a fixed number of steps and "
-            "drop the oldest, torch.cat([past, new], 1)[:, 1:]");
+  return ports;
+}
+
+TEST(FormDecoder, AStateMayGrowByOneAStep) {
+  EXPECT_TRUE(FormDecoder(StepWithPast(false), PortsWithPast()).ok());
+  EXPECT_TRUE(FormDecoder(StepWithPast(true), PortsWithPast()).ok());
+  EXPECT_EQ(
+      FormDecoder(StepWithPast(true, 2), PortsWithPast()).status().message(),
+      "decoder.states[0].output: state 'past' grows: Concat 'behind' joins [?, ?, 2] and "
+      "[?, 1, 2] and [?, 1, 2] in each step; a state may grow by one, on an axis that the file "
+      "leaves open: export the step for one token (tokens [rows, 1]), with that axis of the "
+      "state dynamic");
+}
+
+// Keys of two requests that have taken different numbers of steps, by the sums of what was read.
+TEST(GrowingStates, RowsOfDifferentLengthStepTogether) {
+  SteppedDecoder decoder;
+  DecoderOptions options;
+  options.for_inspection = true;
+  const absl::Status compiled =
+      CompileDecoder(StepWithPast(true), PortsWithPast(), options, decoder);
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  const LoopBody& body = *decoder.body;
+  EXPECT_EQ(body.growing_axis(0), 1);
+  EXPECT_TRUE(body.plan().separable) << body.plan().reason;
+  const Tensor empty = Tensor::Zeros(DType::kF32, {1, 0, 2});
+  std::vector<StartValues> requests(2);
+  for (StartValues& request : requests) {
+    const absl::Status prepared = Prepare(decoder, ExecutionContext(), {&empty, 1}, request);
+    ASSERT_TRUE(prepared.ok()) << prepared;
+  }
+  LoopBody::RowScratch scratch;
+  std::vector<Tensor> states(1);
+  std::vector<Tensor> results;
+  // The sum of the first column of the table, over the tokens read, shows a row's history.
+  const auto step = [&](std::vector<int> of, std::vector<int> rows, std::vector<int32_t> parents,
+                        std::vector<int32_t> tokens, std::vector<int> starts) {
+    std::vector<LoopBody::RequestValues*> values;
+    std::vector<const std::vector<Tensor>*> first;
+    for (const int request : of) {
+      values.push_back(&requests[static_cast<size_t>(request)].values);
+    }
+    for (const int request : starts) {
+      first.push_back(&requests[static_cast<size_t>(request)].states);
+    }
+    const Tensor slice = decoder.TokenTensor(tokens);
+    const absl::Status status = body.StepRows(
+        ExecutionContext(), {values, rows, parents, {&slice, 1}, first}, scratch, states, results);
+    EXPECT_TRUE(status.ok()) << status;
+  };
+  const auto sums = [&] {
+    const Tensor& logits = results[static_cast<size_t>(decoder.logits_result)];
+    std::vector<float> first;
+    for (int64_t row = 0; row < logits.dim(0); ++row) {
+      first.push_back(logits.data<float>()[2 * row]);
+    }
+    return first;
+  };
+  const Tensor table = Counted({3, 2});
+  const auto of = [&](std::vector<int> tokens) {
+    float sum = 0;
+    for (const int token : tokens) {
+      sum += table.data<float>()[2 * token];
+    }
+    return sum;
+  };
+  step({0}, {1}, {0}, {1}, {0});
+  EXPECT_THAT(sums(), ::testing::ElementsAre(of({1})));
+  // The first request splits, the second one joins.
+  step({0, 1}, {2, 1}, {0, 0, 1}, {0, 2, 2}, {1});
+  EXPECT_THAT(sums(), ::testing::ElementsAre(of({1, 0}), of({1, 2}), of({2})));
+  const std::vector<Tensor> split = body.StatesOfRow(scratch, states, 1);
+  EXPECT_EQ(split[0].shape(), Shape({1, 2, 2}));
+  // Rows are crossed, and the step is made again as if it had been interrupted.
+  step({0, 1}, {2, 2}, {1, 0, 2, 2}, {1, 2, 0, 1}, {});
+  const std::vector<float> crossed = {of({1, 2, 1}), of({1, 0, 2}), of({2, 0}), of({2, 1})};
+  EXPECT_THAT(sums(), ::testing::ElementsAreArray(crossed));
+  body.RestoreStates(scratch, states);
+  step({0, 1}, {2, 2}, {0, 1, 2, 3}, {1, 2, 0, 1}, {});
+  EXPECT_THAT(sums(), ::testing::ElementsAreArray(crossed));
 }
 
 }  // namespace

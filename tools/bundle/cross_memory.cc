@@ -1,0 +1,149 @@
+#include "tools/bundle/cross_memory.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <map>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ops/base/status.h"
+#include "tools/graph/name_stem.h"
+#include "tools/graph/ports.h"
+
+namespace beamwright::tools {
+namespace {
+
+// past_key_values.0.encoder.key, present.0.encoder.value
+bool IsCross(const std::string& name) {
+  return absl::StrContains(name, ".encoder.") &&
+         (absl::EndsWith(name, ".key") || absl::EndsWith(name, ".value"));
+}
+
+// Nodes of the first step that its cross results need, by the name of their first output.
+std::set<std::string> Needed(const onnx::GraphProto& step) {
+  std::map<std::string, const onnx::NodeProto*> makers;
+  for (const onnx::NodeProto& node : step.node()) {
+    for (const std::string& output : node.output()) {
+      makers[output] = &node;
+    }
+  }
+  std::set<std::string> needed;
+  std::vector<std::string> open;
+  for (const onnx::ValueInfoProto& output : step.output()) {
+    if (IsCross(output.name())) {
+      open.push_back(output.name());
+    }
+  }
+  while (!open.empty()) {
+    const auto maker = makers.find(open.back());
+    open.pop_back();
+    if (maker != makers.end() && needed.insert(maker->second->output(0)).second) {
+      open.insert(open.end(), maker->second->input().begin(), maker->second->input().end());
+    }
+  }
+  return needed;
+}
+
+class Joiner {
+ public:
+  Joiner(const onnx::GraphProto& step, onnx::GraphProto& encoder)
+      : step_(step), encoder_(encoder) {}
+
+  absl::Status Run() {
+    BW_RETURN_IF_ERROR(NamePorts());
+    const std::set<std::string> needed = Needed(step_);
+    if (needed.empty()) {
+      return Invalid("it has no results such as present.0.encoder.key");
+    }
+    std::set<std::string> read;
+    for (const onnx::NodeProto& node : step_.node()) {
+      if (node.output_size() == 0 || needed.count(node.output(0)) == 0) {
+        continue;
+      }
+      onnx::NodeProto& copy = *encoder_.add_node();
+      copy = node;
+      copy.set_name(absl::StrCat(kPrefix, node.name()));
+      for (std::string& input : *copy.mutable_input()) {
+        read.insert(input);
+        input = NameOf(input);
+      }
+      for (std::string& output : *copy.mutable_output()) {
+        output = NameOf(output);
+      }
+    }
+    for (const onnx::TensorProto& tensor : step_.initializer()) {
+      if (read.count(tensor.name()) > 0) {
+        onnx::TensorProto& copy = *encoder_.add_initializer();
+        copy = tensor;
+        copy.set_name(NameOf(tensor.name()));
+      }
+    }
+    for (const onnx::ValueInfoProto& input : step_.input()) {
+      if (read.count(input.name()) > 0 && names_.count(input.name()) == 0) {
+        return Invalid("its keys and values of the source need its input '", input.name(), "'");
+      }
+    }
+    encoder_.clear_output();
+    for (const onnx::ValueInfoProto& output : step_.output()) {
+      if (IsCross(output.name())) {
+        *encoder_.add_output() = output;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr absl::string_view kPrefix = "first_step/";
+
+  // What the encoder has for inputs of the first step. Of its tokens only the number of rows is
+  // read.
+  absl::Status NamePorts() {
+    if (encoder_.output_size() != 1) {
+      return Invalid("the encoder has ", encoder_.output_size(), " results, not one");
+    }
+    names_["encoder_hidden_states"] = encoder_.output(0).name();
+    for (const onnx::ValueInfoProto& input : encoder_.input()) {
+      const bool is_mask = absl::StrContains(input.name(), "mask");
+      names_[is_mask ? "encoder_attention_mask" : "input_ids"] = input.name();
+    }
+    return absl::OkStatus();
+  }
+
+  std::string NameOf(const std::string& name) const {
+    const auto port = names_.find(name);
+    if (port != names_.end()) {
+      return port->second;
+    }
+    return name.empty() || IsCross(name) ? name : absl::StrCat(kPrefix, name);
+  }
+
+  const onnx::GraphProto& step_;
+  onnx::GraphProto& encoder_;
+  std::map<std::string, std::string> names_;
+};
+
+}  // namespace
+
+bool LacksCrossMemory(const ops::Graph& step, const ops::Graph& encoder) {
+  const ops::Ports given = ops::OutputPorts(encoder);
+  const ops::Ports lacking = ops::Where(ops::InputPorts(step), [&](const ops::Port& input) {
+    return IsCross(input.name) && ops::Where(given, [&](const ops::Port& output) {
+                                    return ops::NameStem(output.name) == ops::NameStem(input.name);
+                                  }).empty();
+  });
+  return !lacking.empty();
+}
+
+absl::StatusOr<std::string> AddCrossMemory(const std::string& encoder,
+                                           const std::string& first_step) {
+  onnx::ModelProto joined;
+  onnx::ModelProto step;
+  if (!joined.ParseFromString(encoder) || !step.ParseFromString(first_step)) {
+    return Invalid("the encoder or the first step is no ONNX file");
+  }
+  BW_RETURN_IF_ERROR(Joiner(step.graph(), *joined.mutable_graph()).Run());
+  return joined.SerializeAsString();
+}
+
+}  // namespace beamwright::tools

@@ -1,0 +1,26 @@
+// transformers' encoder-decoder models as optimum exports them: encoder_model.onnx,
+// decoder_with_past_model.onnx, which is the step, and decoder_model.onnx, the first step. The step
+// reads the keys and values of the source, and only the first step computes them, of what the
+// encoder gives. A search has one step: that part of the first one becomes a part of the encoder.
+#ifndef BEAMWRIGHT_TOOLS_BUNDLE_CROSS_MEMORY_H_
+#define BEAMWRIGHT_TOOLS_BUNDLE_CROSS_MEMORY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ops/graph/graph.h"
+
+namespace beamwright::tools {
+
+// Whether the step reads keys and values of the source that the encoder does not give.
+bool LacksCrossMemory(const ops::Graph& step, const ops::Graph& encoder);
+
+// The encoder's file, whose results become the first step's present.N.encoder.key and .value. Both
+// are the content of ONNX files without further files. InvalidArgument if those results need more
+// than the encoder's result and inputs of both files.
+absl::StatusOr<std::string> AddCrossMemory(const std::string& encoder,
+                                           const std::string& first_step);
+
+}  // namespace beamwright::tools
+
+#endif  // BEAMWRIGHT_TOOLS_BUNDLE_CROSS_MEMORY_H_
