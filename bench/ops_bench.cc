@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "ops/kernels/team.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
@@ -43,14 +44,16 @@ void RunModel(benchmark::State& state, Graph graph, const std::vector<Tensor>& i
   context.num_threads = static_cast<int>(threads);
   std::vector<Tensor> outputs;
   Model::Workspace workspace;
-  for (auto _ : state) {
-    const absl::Status status = (*model)->Run(context, inputs, workspace, outputs);
-    if (!status.ok()) {
-      state.SkipWithError(std::string(status.message()).c_str());
-      return;
+  Team::Within(context.num_threads, [&] {
+    for (auto _ : state) {
+      const absl::Status status = (*model)->Run(context, inputs, workspace, outputs);
+      if (!status.ok()) {
+        state.SkipWithError(std::string(status.message()).c_str());
+        return;
+      }
+      benchmark::DoNotOptimize(outputs[0].bytes());
     }
-    benchmark::DoNotOptimize(outputs[0].bytes());
-  }
+  });
 }
 
 // step_ids and parent_ids [time, batch, beam].

@@ -26,8 +26,8 @@ struct LoadOptions {
 class ProcessModel {
  public:
   // Loads the bundle at `path`, or the newest version of a model's folder, and tries it out as a
-  // server does. It runs on a separate thread: the caller gets no team of
-  // threads and no OpenMP team, which a fork would leave behind or break.
+  // server does. It runs on a separate thread: the caller gets no OpenMP
+  // threads, which a fork would leave behind.
   static absl::StatusOr<std::unique_ptr<ProcessModel>> Load(const std::string& path,
                                                             const LoadOptions& options);
 

@@ -1,7 +1,6 @@
 """Our programs, run as anybody would run them."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,13 +10,11 @@ from harness import measure
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/bin"
-# Waiting threads sleep, as in the server: on a shared machine, spinning measures the neighbours.
-ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "passive"}
 
 
 def run_json(command: list[object]) -> object:
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
-                          env=ENVIRONMENT, check=False)
+                          check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{Path(str(command[0])).name}: {done.stderr.strip() or done.returncode}")
     return json.loads(done.stdout)

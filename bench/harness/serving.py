@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.ours import BIN, ENVIRONMENT, ROOT
+from harness.ours import BIN, ROOT
 
 Report = dict[str, object]  # of `beamwright load-test --json`
 
@@ -34,7 +34,7 @@ class Server:
         """Ours: its port is open before its models are loaded."""
         deadline = time.monotonic() + seconds
         while (done := subprocess.run([BIN / "beamwright", "health", "--server", self.address], check=False,
-                                      capture_output=True, text=True, env=ENVIRONMENT)).returncode != 0:
+                                      capture_output=True, text=True)).returncode != 0:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{self.address} is not ready: {done.stdout}{done.stderr}")
             time.sleep(0.1)
@@ -61,7 +61,7 @@ def running(command: list[object], port: int, ready_seconds: float = 120) -> Ite
     """Yields once the port answers; ends the process and waits for it."""
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log,
-                                   env=ENVIRONMENT, cwd=ROOT, start_new_session=True)
+                                   cwd=ROOT, start_new_session=True)
         try:
             deadline = time.monotonic() + ready_seconds
             while True:
@@ -148,7 +148,7 @@ class Load:
                          "--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json",
                          *(["--ids"] if ids else []), *flags)
         self.process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+                                        stderr=subprocess.PIPE, text=True)
 
     def report(self) -> Report:
         out, error = self.process.communicate()
@@ -164,6 +164,6 @@ def answers(server: Server, sources: list[str], *flags: object) -> list[list[lis
     """Tokens of each source's hypotheses, by `beamwright decode`."""
     done = subprocess.run([str(part) for part in (
         BIN / "beamwright", "decode", "--server", server.address, "--json", "--ids", *flags, *sources)],
-        capture_output=True, text=True, check=True, env=ENVIRONMENT)
+        capture_output=True, text=True, check=True)
     return [[hypothesis["tokens"] for hypothesis in json.loads(line)["result"]["decoded"]["hypotheses"]]
             for line in done.stdout.splitlines()]

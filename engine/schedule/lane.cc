@@ -27,7 +27,7 @@ absl::Status TimedOut(absl::Duration took) {
 
 Lane::Lane(const EngineOptions& options, Hangs& hangs, const Interruption* interruption)
     : options_(options), hangs_(hangs), underway_(interruption) {
-  context_.num_threads = options.num_threads / options.MostStreams();
+  context_.num_threads = std::max(1, options.num_threads / options.MostStreams());
 }
 
 Reserved Lane::Running() const {

@@ -33,6 +33,7 @@ class Lane {
   const Interruption* interruption() { return &underway_.interruption(); }
   // From its next turn on; before, an equal part of all.
   void SetThreads(int threads) { context_.num_threads = threads; }
+  int num_threads() const { return context_.num_threads; }
   // Takes in what was admitted, encodes some of what waits, and steps every model once. `end`: as
   // Admission::Take gave it.
   void Turn(Requests admitted, const absl::Status& end);

@@ -10,6 +10,7 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
 #include "ops/base/time_slice.h"
+#include "ops/kernels/team.h"
 
 namespace beamwright::engine {
 namespace {
@@ -39,7 +40,7 @@ Scheduler::~Scheduler() {
 }
 
 void Scheduler::Run(const LanePtr& lane, bool is_first) {
-  // For top and the like; its compute team inherits name and slices.
+  // For top and the like; the threads of its region inherit name and slices.
   pthread_setname_np(pthread_self(), "bw-engine");
   UseUsualTimeSlices();
   const StepProfile::Here profile(number_ == 0 && is_first ? options_.profile : nullptr);
@@ -47,10 +48,21 @@ void Scheduler::Run(const LanePtr& lane, bool is_first) {
     absl::MutexLock lock(&mutex_);  // the starting thread has filled the lane
   }
   EncodeQueue::Requests admitted;
-  for (absl::Status end; Take(*lane, admitted, end); admitted.clear()) {
-    FaultPoint("engine.turn").IgnoreError();  // a delay at most
-    const Interruption::Scope scope(lane->interruption());
-    lane->Turn(std::move(admitted), end);
+  absl::Status end;
+  bool goes_on = Take(*lane, admitted, end);
+  while (goes_on) {
+    // The OpenMP region in which the turns run, until the lane has more threads than it: their
+    // number may change from turn to turn, and threads that a loop does not ask for sleep.
+    const int threads = lane->num_threads();
+    Team::Within(threads, [&] {
+      do {
+        FaultPoint("engine.turn").IgnoreError();  // a delay at most
+        const Interruption::Scope scope(lane->interruption());
+        lane->Turn(std::move(admitted), end);
+        admitted.clear();
+        goes_on = Take(*lane, admitted, end);
+      } while (goes_on && lane->num_threads() <= threads);
+    });
   }
   absl::MutexLock lock(&mutex_);
   lane->has_ended = true;

@@ -33,10 +33,9 @@ void CellWeights::Run(const ExecutionContext& context, const Tensor& weight, con
     return packed_->Run(context.num_threads, a, start, out);
   }
   const StoredMatrix transposed{Begin(weight, part), weight.dim(1), /*transposed=*/true};
-  const Sharing sharing = SharingFor(context.num_threads, a.rows * part.rows * part.columns);
-  const int64_t tile =
-      EvenTile(a.rows, std::min<int64_t>(kMostFewRows, CeilDiv(a.rows, sharing.threads)));
-  ParallelFor(sharing, CeilDiv(a.rows, tile), [&](int64_t i) {
+  const int threads = SharingFor(context.num_threads, a.rows * part.rows * part.columns);
+  const int64_t tile = EvenTile(a.rows, std::min<int64_t>(kMostFewRows, CeilDiv(a.rows, threads)));
+  ParallelFor(threads, CeilDiv(a.rows, tile), [&](int64_t i) {
     const Matrix<float> products = ThreadMatrix<CellWeights, 0>(kMostFewRows, part.rows);
     FewRows rows;
     for (int64_t row = i * tile; row < std::min(a.rows, (i + 1) * tile); ++row) {

@@ -235,18 +235,17 @@ void FloatConvolution::Run(int num_threads, const ConvolutionGeometry& geometry,
   const bool by_taps = geometry.in_channels == 1 && geometry.out_channels <= kMostTapChannels;
   const int64_t groups = items * geometry.groups;
   const int64_t outputs = groups * geometry.out_channels * geometry.OutPlane();
-  const int64_t work = outputs > kMinLongWork
-                           ? kMinLongWork
-                           : outputs * std::min(problem.depth(), kMinLongWork / outputs + 1);
-  const Sharing sharing = SharingFor(num_threads, work);
-  const int64_t least = sharing.threads <= 1 ? 1 : CeilDiv(2 * sharing.threads, groups);
+  const int64_t work = outputs > kMinParallelWork
+                           ? kMinParallelWork
+                           : outputs * std::min(problem.depth(), kMinParallelWork / outputs + 1);
+  const int threads = SharingFor(num_threads, work);
+  const int64_t least = threads <= 1 ? 1 : CeilDiv(2 * threads, groups);
   const ConvolutionTiling tiling(geometry, /*copies=*/by_taps, least);
   // Channels are shared out where there are not tiles enough: each part loads the tile again.
   const int64_t tiles = groups * tiling.count();
-  const int64_t height =
-      SharedTile(geometry.out_channels, geometry.out_channels, tiles, sharing.threads);
+  const int64_t height = SharedTile(geometry.out_channels, geometry.out_channels, tiles, threads);
   const int64_t parts = CeilDiv(geometry.out_channels, height);
-  ParallelFor(sharing, tiles * parts, [&](int64_t index) {
+  ParallelFor(threads, tiles * parts, [&](int64_t index) {
     const int64_t group = index / parts / tiling.count();
     const int64_t first = index % parts * height;
     const Part part = {group / geometry.groups, group % geometry.groups,

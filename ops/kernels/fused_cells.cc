@@ -137,11 +137,11 @@ class Products {
 
 template <typename Body>
 void ForTiles(int num_threads, const FusedCell& cell, const Products& products, Body body) {
-  const Sharing sharing = SharingFor(num_threads, products.work());
+  const int threads = SharingFor(num_threads, products.work());
   const int64_t rows = cell.h.rows;
   const int64_t widest = cell.input == nullptr ? rows : cell.rows;
-  const Tiling tiles(sharing.threads, rows, widest, cell.h.columns, products.weight_bytes());
-  ParallelFor(sharing, tiles.size(), [&](int64_t index) { body(tiles[index]); });
+  const Tiling tiles(threads, rows, widest, cell.h.columns, products.weight_bytes());
+  ParallelFor(threads, tiles.size(), [&](int64_t index) { body(tiles[index]); });
 }
 
 // gates(sums, state, row, unit, count): `count` units of a row from `unit` on, which continues row

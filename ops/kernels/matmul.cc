@@ -32,8 +32,8 @@ void MultiplyF32(const ProductPlan& plan, int num_threads, const float* left, co
     std::stable_sort(order.begin(), order.end(), is_before);
   }
   const int64_t num_rows = static_cast<int64_t>(order.size()) * plan.rows;
-  const Sharing sharing = SharingFor(num_threads, num_rows * plan.depth * plan.columns);
-  const int64_t most = std::clamp<int64_t>(CeilDiv(num_rows, sharing.threads), 1, kMostFewRows);
+  const int threads = SharingFor(num_threads, num_rows * plan.depth * plan.columns);
+  const int64_t most = std::clamp<int64_t>(CeilDiv(num_rows, threads), 1, kMostFewRows);
   struct Block {
     int64_t first;  // of the rows of all pairs, in this order
     int64_t count;
@@ -50,7 +50,7 @@ void MultiplyF32(const ProductPlan& plan, int num_threads, const float* left, co
     }
     begin = end;
   }
-  ParallelFor(sharing, static_cast<int64_t>(blocks.size()), [&](int64_t i) {
+  ParallelFor(threads, static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const Block& block = blocks[static_cast<size_t>(i)];
     FewRows rows;
     rows.count = static_cast<int>(block.count);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "ops/base/vector_isa.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/offsets.h"
@@ -157,9 +158,13 @@ struct BatchNormOp {
         const T scale = gamma[c] / std::sqrt(variance[c] + static_cast<T>(epsilon));
         const T* in = all_in + plane * size;
         T* out = all_out + plane * size;
-        for (int64_t i = 0; i < size; ++i) {
-          out[i] = (in[i] - mean[c]) * scale + beta[c];
-        }
+        const T middle = mean[c];
+        const T added = beta[c];
+        VectorizedFor<T>([=]() BW_ALWAYS_INLINE {
+          for (int64_t i = 0; i < size; ++i) {
+            out[i] = (in[i] - middle) * scale + added;
+          }
+        });
       });
     });
     return absl::OkStatus();

@@ -354,11 +354,11 @@ void PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Start& start
   static thread_local Activations kept;
   Activations& activations = kept;  // the calling thread's, in all of them
   Prepare(num_threads, a, activations);
-  const Sharing sharing = SharingFor(num_threads, Work(a.rows));
+  const int threads = SharingFor(num_threads, Work(a.rows));
   const int64_t panels = CeilDiv(columns_, kPanelColumns);
-  const int64_t tile_rows = SharedTile(a.rows, kTileRows, panels, sharing.threads);
+  const int64_t tile_rows = SharedTile(a.rows, kTileRows, panels, threads);
   const int64_t tiles = CeilDiv(a.rows, tile_rows);
-  ParallelFor(sharing, tiles * panels, [&](int64_t item) {
+  ParallelFor(threads, tiles * panels, [&](int64_t item) {
     // A thread's items follow one another, and most of them share their panel.
     const int64_t row = item % tiles * tile_rows;
     const int64_t column = item / tiles * kPanelColumns;

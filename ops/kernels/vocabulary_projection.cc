@@ -197,10 +197,10 @@ void VocabularyProjection::Scores(int num_threads, ConstMatrix<float> hidden,
   static thread_local PackedMatMul::Activations kept;
   PackedMatMul::Activations& activations = kept;  // the calling thread's, in all of them
   weight_->Prepare(num_threads, hidden, activations);
-  const Sharing sharing = SharingFor(num_threads, weight_->Work(hidden.rows));
-  const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, sharing.threads);
+  const int threads = SharingFor(num_threads, weight_->Work(hidden.rows));
+  const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, threads);
   const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
-  ParallelFor(sharing, tiles * panels_, [&](int64_t item) {
+  ParallelFor(threads, tiles * panels_, [&](int64_t item) {
     const int64_t row = item % tiles * tile_rows;
     const int64_t panel = item / tiles;
     const int64_t column = panel * kScanPanel;
@@ -463,8 +463,7 @@ void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl
 void VocabularyProjection::ScanAll(int num_threads, int64_t first, int64_t count,
                                    absl::Span<Row> rows, Scratch& scratch) const {
   const int64_t work = weight_->Work(count) + count * vocabulary() * kWorkToScan;
-  const Sharing sharing = SharingFor(num_threads, work);
-  const int threads = sharing.threads;
+  const int threads = SharingFor(num_threads, work);
   const int64_t chunks = std::min<int64_t>(
       threads == 1 || work >= kMinLongScan ? threads : threads * kChunksPerThread, panels_);
   const int64_t tile_rows = SharedTile(count, kTileRows, panels_, threads);
@@ -473,7 +472,7 @@ void VocabularyProjection::ScanAll(int num_threads, int64_t first, int64_t count
   // another: their weights come from memory once. Where there is not, threads share the rows.
   const int64_t bands = chunks < threads ? tiles : 1;
   Plan(rows, first, count, chunks, scratch);
-  ParallelFor(sharing, chunks * bands, [&](int64_t item) {
+  ParallelFor(threads, chunks * bands, [&](int64_t item) {
     static thread_local std::vector<float> panel_scores;
     panel_scores.resize(static_cast<size_t>(kTileRows * kScanPanel));
     const int64_t chunk = item / bands;

@@ -130,10 +130,9 @@ absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
   absl::Span<absl::Status> statuses = absl::MakeSpan(scratch.statuses);
   const PhaseScope phase(Phase::kAttention);
   // Loops within the shared one run on its threads.
-  const Sharing sharing =
-      SharingFor(std::min(context.num_threads, count), WorkOf(segment, scratch));
+  const int threads = SharingFor(std::min(context.num_threads, count), WorkOf(segment, scratch));
   const Interruption* const interruption = Interruption::current();
-  ParallelFor(sharing, count, [&](int64_t i) {
+  ParallelFor(threads, count, [&](int64_t i) {
     const Interruption::Scope scope(interruption);
     const auto at = static_cast<size_t>(i);
     statuses[at] = RunUnit(context, segment, scratch.units[at], scratch.rows);

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
+#include "ops/kernels/team.h"
 #include "tools/graph/roles.h"
 
 namespace beamwright::ops {
@@ -88,12 +89,16 @@ absl::StatusOr<BenchResult> BenchModel(const Model& model, const std::vector<Ten
   Model::Workspace workspace;
   BW_RETURN_IF_ERROR(model.Run(context, inputs, workspace, outputs));
   std::vector<double> times;
-  const absl::Time end = absl::Now() + absl::Seconds(seconds);
-  do {
-    const absl::Time started = absl::Now();
-    BW_RETURN_IF_ERROR(model.Run(context, inputs, workspace, outputs));
-    times.push_back(absl::ToDoubleMilliseconds(absl::Now() - started));
-  } while (absl::Now() < end);
+  absl::Status status;
+  Team::Within(threads, [&] {
+    const absl::Time end = absl::Now() + absl::Seconds(seconds);
+    do {
+      const absl::Time started = absl::Now();
+      status = model.Run(context, inputs, workspace, outputs);
+      times.push_back(absl::ToDoubleMilliseconds(absl::Now() - started));
+    } while (status.ok() && absl::Now() < end);
+  });
+  BW_RETURN_IF_ERROR(status);
   std::sort(times.begin(), times.end());
   return BenchResult{{0, 0, threads},
                      static_cast<int64_t>(times.size()),

@@ -18,41 +18,35 @@ TEST(ParallelForTest, CallsEachOnce) {
     ParallelFor(threads, kCount, [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
     ParallelFor(threads, kCount, kMinParallelWork,
                 [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
-    for (const int64_t work : {kMinParallelWork - 1, kMinLongWork - 1, kMinLongWork}) {
-      ParallelFor(threads, kCount, work, [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
-    }
-    EXPECT_EQ(calls, std::vector<int>(kCount, 5)) << threads << " threads";
+    ParallelFor(threads, kCount, kMinParallelWork - 1,
+                [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
+    EXPECT_EQ(calls, std::vector<int>(kCount, 3)) << threads << " threads";
   }
   ParallelFor(2, 0, [](int64_t) { FAIL(); });
 }
 
-// Loops within loops do not start further threads, whichever pool shares the outer one.
+// Loops within loops do not start further threads.
 TEST(ParallelForTest, OneWithinAnotherRunsOnItsThread) {
-  for (const bool outer_is_long : {false, true}) {
-    for (const bool inner_is_long : {false, true}) {
-      std::atomic<int> elsewhere{0};
-      std::atomic<int> calls{0};
-      ParallelFor(Sharing{3, outer_is_long}, kCount, [&](int64_t) {
-        const std::thread::id own = std::this_thread::get_id();
-        ParallelFor(Sharing{3, inner_is_long}, kCount, [&](int64_t) {
-          ++calls;
-          elsewhere += std::this_thread::get_id() == own ? 0 : 1;
-        });
-      });
-      EXPECT_EQ(calls, kCount * kCount);
-      EXPECT_EQ(elsewhere, 0);
-    }
-  }
+  std::atomic<int> elsewhere{0};
+  std::atomic<int> calls{0};
+  ParallelFor(3, kCount, [&](int64_t) {
+    const std::thread::id own = std::this_thread::get_id();
+    ParallelFor(3, kCount, [&](int64_t) {
+      ++calls;
+      elsewhere += std::this_thread::get_id() == own ? 0 : 1;
+    });
+  });
+  EXPECT_EQ(calls, kCount * kCount);
+  EXPECT_EQ(elsewhere, 0);
 }
 
-// An exception that leaves an OpenMP region or a thread of the team ends the process. On one thread
+// An exception that leaves an OpenMP region ends the process. On one thread
 // the parts behind it are left out, which is harmless: the computation is given up.
 TEST(ParallelForTest, LackOfMemoryLeavesTheRegion) {
-  for (const Sharing& sharing : {Sharing{1, false}, Sharing{2, false}, Sharing{3, false},
-                                 Sharing{2, true}, Sharing{3, true}}) {
+  for (const int threads : {1, 2, 3}) {
     for (int64_t failing = 0; failing < kCount; ++failing) {
       std::vector<int> calls(kCount, 0);
-      EXPECT_THROW(ParallelFor(sharing, kCount,
+      EXPECT_THROW(ParallelFor(threads, kCount,
                                [&](int64_t i) {
                                  ++calls[static_cast<size_t>(i)];
                                  if (i == failing) {
@@ -60,7 +54,7 @@ TEST(ParallelForTest, LackOfMemoryLeavesTheRegion) {
                                  }
                                }),
                    std::bad_alloc);
-      if (sharing.threads > 1) {
+      if (threads > 1) {
         EXPECT_EQ(calls, std::vector<int>(kCount, 1)) << "part " << failing;
       }
     }
@@ -78,20 +72,24 @@ TEST(ParallelForTest, SoDoesThatOfAllThreads) {
 
 // A short loop wakes no thread; several one after another do.
 TEST(SharingForTest, ShortLoopsAreSharedIfTheyFollowOneAnother) {
-  std::thread([] {  // whose team sleeps
-    EXPECT_EQ(SharingFor(2, kMinSharedWork).threads, 1);
+  EXPECT_EQ(SharingFor(2, kMinParallelWork - 1), 1) << "outside a region";
+  EXPECT_EQ(SharingFor(2, kMinParallelWork), 2);
+  Team::Within(2, [] {
+    while (Team::IsAwake()) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(SharingFor(2, kMinSharedWork), 1);
     int calls = 1;
-    while (SharingFor(2, kMinSharedWork).threads == 1) {
+    while (SharingFor(2, kMinSharedWork) == 1) {
       ASSERT_LT(++calls, 1'000'000);
     }
     EXPECT_GE(calls, kMinParallelWork / kMinSharedWork - 1);
-    EXPECT_EQ(SharingFor(1, kMinSharedWork).threads, 1);
-    EXPECT_EQ(SharingFor(2, kMinSharedWork - 1).threads, 1);
+    EXPECT_EQ(SharingFor(1, kMinSharedWork), 1);
+    EXPECT_EQ(SharingFor(2, kMinSharedWork - 1), 1);
     ParallelFor(2, 1'000, [](int64_t) {
-      EXPECT_EQ(SharingFor(2, kMinParallelWork).threads, 1);  // within a loop
+      EXPECT_EQ(SharingFor(2, kMinParallelWork), 1);  // within a loop
     });
-  })
-      .join();
+  });
 }
 
 }  // namespace

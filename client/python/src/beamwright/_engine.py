@@ -62,12 +62,6 @@ def library_path() -> str:
 
 
 def _open(path: str) -> ctypes.CDLL:
-    # A waiting OpenMP team spins by default, on cores that Python and others need. The runtime reads its
-    # policy once, when it comes into the process.
-    asleep = {"OMP_WAIT_POLICY": "passive"}
-    if os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
-        asleep = {}
-    os.environ.update(asleep)
     try:
         # What it needs is looked up in its own libraries first: TensorFlow shows its protobuf to everybody.
         return ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
@@ -77,9 +71,6 @@ def _open(path: str) -> ctypes.CDLL:
             f"beamwright_engine-{__version__}-py3-none-manylinux_2_34_x86_64.whl, or name a build's library by "
             f"{LIBRARY_VARIABLE} (build/lib/{_NAME})."
         ) from None
-    finally:
-        for name in asleep:
-            del os.environ[name]
 
 
 def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
