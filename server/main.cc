@@ -98,8 +98,10 @@ void Leave(const serving::Flags& flags, const serving::StopSignals& signals,
 }
 
 // Answers what was accepted and closes the gRPC listener.
-void Drain(const serving::Flags& flags, engine::Engine& engine, rpc::Server& server,
-           websocket::Listener* streams, serving::ServingState& state) {
+void Drain(const serving::Flags& flags, serving::Core& core, rpc::Server& server,
+           websocket::Listener* streams) {
+  engine::Engine& engine = core.engine();
+  serving::ServingState& state = core.state();
   state.Enter(Phase::kRefusing);
   spdlog::info("draining: no new requests; a second signal stops at once");
   server.EndStreams();
@@ -117,6 +119,7 @@ void Drain(const serving::Flags& flags, engine::Engine& engine, rpc::Server& ser
     spdlog::warn("{} requests run and {} wait after {}; they end now", load.running, load.waiting,
                  absl::FormatDuration(flags.drain_timeout));
     // What is left even then, because a turn takes so long, is cancelled when gRPC closes.
+    core.models().EndWaiting();
     engine.End(serving::ShuttingDown());
     state.WaitUntilAnswered(kLastAnswers);
   }
@@ -145,6 +148,8 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   serving::LoadOptions load_options = flags.load;
   load_options.allow_links.insert(load_options.allow_links.end(), flags.models.repositories.begin(),
                                   flags.models.repositories.end());
+  load_options.on_demand = flags.model_control == "on-demand";
+  load_options.evicted = [&metrics](const std::string& model) { metrics.CountEviction(model); };
   load_options.stopped = [&signals] { return signals.stopped(); };
   load_options.observer = [&metrics](const std::string& model, bool good, absl::Duration took) {
     metrics.CountLoad(model, good, took);
@@ -266,7 +271,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   LogWhoMayCall(flags);
 
   std::optional<PeriodicThread> poller;
-  if (flags.model_control == "poll") {
+  if (flags.model_control == "poll" || models.on_demand()) {
     poller.emplace("bw-poll", std::max(flags.repository_poll_interval, kShortestPoll),
                    [&models] { models.Poll(); });
   }
@@ -279,7 +284,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   signals.Wait();
   signals.OnReload(nullptr);
   Leave(flags, signals, state);
-  Drain(flags, *engine, *server, stream_listener.get(), state);
+  Drain(flags, core, *server, stream_listener.get());
   if (stream_listener != nullptr) {
     stream_listener->Stop();
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -29,10 +30,13 @@ struct ModelsFlags {
 
 std::string State(const v1::ModelSummary& model) {
   if (model.ready()) {
-    // With a reason it is served as it was, because what its folder holds now is not good.
+    // With another reason it is served as it was, because what its folder holds now is not good.
     return absl::StrCat(
         "ready", model.labels().empty() ? "" : ": ", Printable(absl::StrJoin(model.labels(), ", ")),
-        model.reason().empty() ? "" : "; not loaded again: ", Printable(model.reason()));
+        model.reason().empty()                              ? ""
+        : absl::StartsWith(model.reason(), "not in memory") ? "; "
+                                                            : "; not loaded again: ",
+        Printable(model.reason()));
   }
   return model.reason().empty() ? "not ready" : "not ready: " + Printable(model.reason());
 }

@@ -112,8 +112,11 @@ void Print(const TranslateFlags& flags, Batch& batch, v1::TranslateResponse& res
     if (flags.json) {
       TranslatedLine line;
       line.set_source(std::move(*batch.request.mutable_texts(i)));
+      line.set_source_language(translation.source_language().empty()
+                                   ? response.source_language()
+                                   : translation.source_language());
+      translation.clear_source_language();
       *line.mutable_translation() = std::move(translation);
-      line.set_source_language(response.source_language());
       line.set_target_language(response.target_language());
       std::cout << ToJson(line, /*pretty=*/false);
       continue;

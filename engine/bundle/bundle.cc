@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/bundle/bundle_files.h"
+#include "engine/bundle/bundle_head.h"
 #include "engine/bundle/golden_file.h"
 #include "engine/bundle/model_config.h"
 #include "engine/bundle/repository.h"
@@ -187,14 +188,20 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
   return files.CheckRest();
 }
 
-absl::Status Load(const fs::path& folder, absl::Span<const std::string> allow_links,
-                  Bundle& bundle) {
+absl::StatusOr<BundleFiles> OpenFiles(const fs::path& folder,
+                                      absl::Span<const std::string> allow_links) {
+  const bool versioned = IsVersion(folder.filename().string());
+  std::vector<std::string> roots = {(versioned ? folder.parent_path() : folder).string()};
+  roots.insert(roots.end(), allow_links.begin(), allow_links.end());
+  return BundleFiles::Open(folder.string(), roots);
+}
+
+// `bundle` has the members of a BundleHead.
+template <typename Head>
+absl::Status ReadHead(const fs::path& folder, BundleFiles& files, Head& bundle) {
   const bool versioned = IsVersion(folder.filename().string());
   const fs::path root = versioned ? folder.parent_path() : folder;
   bundle.version = versioned ? folder.filename().string() : "1";
-  std::vector<std::string> roots = {root.string()};
-  roots.insert(roots.end(), allow_links.begin(), allow_links.end());
-  BW_ASSIGN_OR_RETURN(BundleFiles files, BundleFiles::Open(folder.string(), roots));
   BW_ASSIGN_OR_RETURN(const std::string text, files.Read(kConfigName, kMaxConfigBytes));
   absl::StatusOr<v1::ModelConfig> config = ParseModelConfig(text);
   if (!config.ok()) {
@@ -209,6 +216,13 @@ absl::Status Load(const fs::path& folder, absl::Span<const std::string> allow_li
       return AtField(status, "name: is not set, and the folder's name will not do");
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Load(const fs::path& folder, absl::Span<const std::string> allow_links,
+                  Bundle& bundle) {
+  BW_ASSIGN_OR_RETURN(BundleFiles files, OpenFiles(folder, allow_links));
+  BW_RETURN_IF_ERROR(ReadHead(folder, files, bundle));
   BW_RETURN_IF_ERROR(LoadFiles(files, bundle));
   BW_ASSIGN_OR_RETURN(bundle.golden, ReadGolden(folder.string(), allow_links));
   return absl::OkStatus();
@@ -218,19 +232,24 @@ absl::Status Load(const fs::path& folder, absl::Span<const std::string> allow_li
 
 absl::StatusOr<Bundle> LoadBundle(const std::string& folder,
                                   absl::Span<const std::string> allow_links) {
-  // Absolute and without a slash at the end, so that "." and "model/" have names too; links stay,
-  // for their names are what people chose.
-  std::error_code error;
-  fs::path path = fs::absolute(folder, error).lexically_normal();
-  if (!path.has_filename()) {
-    path = path.parent_path();
-  }
   Bundle bundle;
-  const absl::Status status = Load(path, allow_links, bundle);
+  const absl::Status status = Load(NormalFolder(folder), allow_links, bundle);
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("bundle '", folder, "'"));
   }
   return bundle;
+}
+
+absl::StatusOr<BundleHead> ReadBundleHead(const std::string& folder,
+                                          absl::Span<const std::string> allow_links) {
+  const fs::path path = NormalFolder(folder);
+  BundleHead head;
+  absl::StatusOr<BundleFiles> files = OpenFiles(path, allow_links);
+  const absl::Status status = files.ok() ? ReadHead(path, *files, head) : files.status();
+  if (!status.ok()) {
+    return Annotate(status, absl::StrCat("bundle '", folder, "'"));
+  }
+  return head;
 }
 
 }  // namespace beamwright::bundle

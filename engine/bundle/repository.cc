@@ -149,13 +149,13 @@ absl::StatusOr<ModelFolder> ListVersions(const fs::path& path) {
   return model;
 }
 
-fs::path Normal(const std::string& path) {
-  std::error_code error;
-  fs::path normal = fs::absolute(path, error).lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
-}
-
 }  // namespace
+
+std::string NormalFolder(const std::string& path) {
+  std::error_code error;
+  const fs::path normal = fs::absolute(path, error).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).string();
+}
 
 bool IsVersion(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxVersionDigits && name[0] != '0' &&
@@ -164,7 +164,7 @@ bool IsVersion(absl::string_view name) {
 }
 
 absl::StatusOr<std::vector<ModelFolder>> ScanRepository(const std::string& path) {
-  const fs::path root = Normal(path);
+  const fs::path root = NormalFolder(path);
   BW_ASSIGN_OR_RETURN(std::vector<std::string> names, ListFolders(root));
   std::sort(names.begin(), names.end());
   std::vector<ModelFolder> models;
@@ -183,7 +183,7 @@ absl::StatusOr<std::vector<ModelFolder>> ScanRepository(const std::string& path)
 }
 
 absl::StatusOr<ModelFolder> FindModel(const std::string& path) {
-  const fs::path folder = Normal(path);
+  const fs::path folder = NormalFolder(path);
   std::error_code error;
   if (fs::exists(folder / kConfigName, error)) {
     const std::string name = folder.filename().string();

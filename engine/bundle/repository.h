@@ -15,6 +15,10 @@ namespace beamwright::bundle {
 // True for the name of a version folder: a whole number from 1 up to 18 digits, no leading zero.
 bool IsVersion(absl::string_view name);
 
+// The folder's path, absolute and without a slash at the end, so that "." and "model/" have names
+// too. Links stay, for their names are what people chose.
+std::string NormalFolder(const std::string& path);
+
 struct VersionFolder {
   std::string version;
   std::string path;

@@ -93,7 +93,7 @@ class SentencePieceCodec : public CodecBase {
   SentencePieceCodec() = default;
 
   bool lowercase_ = false;
-  std::unique_ptr<SentencePieceModel> model_;
+  std::shared_ptr<const SentencePieceModel> model_;
 };
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <link.h>
 
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
-#include "absl/memory/memory.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/bundle/bundle_files.h"
 #include "engine/bundle/sentencepiece/shim.h"
 #include "ops/base/status.h"
 
@@ -97,8 +99,16 @@ void SetError(void* context, const char* data, size_t size) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
+absl::StatusOr<std::shared_ptr<const SentencePieceModel>> SentencePieceModel::Load(
     const std::string& content) {
+  static absl::Mutex mutex(absl::kConstInit);
+  static auto* const models = new std::map<std::string, std::weak_ptr<const SentencePieceModel>>;
+  const std::string key = Sha256(content);
+  const absl::MutexLock lock(&mutex);
+  if (auto found = (*models)[key].lock()) {
+    return found;
+  }
+  std::erase_if(*models, [](const auto& entry) { return entry.second.expired(); });
   static const auto* module = new absl::StatusOr<const BwSpFunctions*>(LoadModule());
   if (!module->ok()) {
     return module->status();
@@ -109,7 +119,9 @@ absl::StatusOr<std::unique_ptr<SentencePieceModel>> SentencePieceModel::Load(
   if (handle == nullptr) {
     return Invalid("is not a SentencePiece model file: ", error);
   }
-  return absl::WrapUnique(new SentencePieceModel(functions, handle));
+  const std::shared_ptr<const SentencePieceModel> model(new SentencePieceModel(functions, handle));
+  (*models)[key] = model;
+  return model;
 }
 
 SentencePieceModel::~SentencePieceModel() { functions_.unload(handle_); }

@@ -16,9 +16,10 @@ namespace beamwright::bundle {
 // Thread-safe after Load.
 class SentencePieceModel {
  public:
-  // `content`: a SentencePiece model file. InvalidArgument if it is not, Unavailable if the
-  // library can't be loaded.
-  static absl::StatusOr<std::unique_ptr<SentencePieceModel>> Load(const std::string& content);
+  // `content`: a SentencePiece model file. The process holds equal files once: source and target of
+  // a model, and models of one language, often share theirs. InvalidArgument if it is not such a
+  // file, Unavailable if the library can't be loaded.
+  static absl::StatusOr<std::shared_ptr<const SentencePieceModel>> Load(const std::string& content);
   ~SentencePieceModel();
   SentencePieceModel(const SentencePieceModel&) = delete;
   SentencePieceModel& operator=(const SentencePieceModel&) = delete;

@@ -81,8 +81,11 @@ std::string WriteDeepLBody(const std::vector<int64_t>& num_characters,
   json.BeginObject().Key("translations").BeginArray();
   for (int i = 0; i < response.translations_size(); ++i) {
     json.BeginObject();
-    json.Key("detected_source_language").String(absl::AsciiStrToUpper(response.source_language()));
-    json.Key("text").String(response.translations(i).text());
+    const v1::Translation& translation = response.translations(i);
+    const std::string& language = translation.source_language();
+    json.Key("detected_source_language")
+        .String(absl::AsciiStrToUpper(language.empty() ? response.source_language() : language));
+    json.Key("text").String(translation.text());
     json.Key("billed_characters").Int(num_characters[static_cast<size_t>(i)]);
     json.EndObject();
   }
@@ -105,7 +108,7 @@ std::string WriteDeepLLanguages(const std::vector<translate::Language>& language
   JsonWriter json;
   json.BeginArray();
   for (const translate::Language& language : languages) {
-    if ((type == "source" && sources.count(language.code) == 0) ||
+    if ((type != "target" && sources.count(language.code) == 0) ||
         (type == "target" && targets.count(language.code) == 0)) {
       continue;
     }

@@ -30,8 +30,8 @@ absl::Status InDeepLMembers(const absl::Status& status);
 std::string WriteDeepLBody(const std::vector<int64_t>& num_characters,
                            const v1::TranslateResponse& response);
 
-// [{"language": "EN", "name": "English"}]: those with a model from them, or to them; type:
-// "source", "target", or empty: all.
+// [{"language": "EN", "name": "English"}]: those with a model from them or, with the type "target",
+// to them.
 std::string WriteDeepLLanguages(const std::vector<translate::Language>& languages,
                                 const std::string& type);
 

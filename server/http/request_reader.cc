@@ -271,14 +271,16 @@ int RequestReader::JudgeFields() const {
 int RequestReader::JudgeLength(bool& has_body) {
   const int encodings = head_->Count("Transfer-Encoding");
   const int lengths = head_->Count("Content-Length");
-  const bool may_have_body = head_->method == "POST";
+  const bool is_post = head_->method == "POST";
+  // DeepL's client sends fields in the body of a GET.
+  const bool may_have_length = is_post || (head_->method == "GET" && limits_.takes_post);
   if (encodings + lengths > 1) {
     return 400;
   }
   uint64_t length = 0;
   if (encodings == 1) {
     // A proxy that speaks HTTP/1.0 knows nothing of it and takes the body for another request.
-    if (!may_have_body || head_->is_http_1_0 ||
+    if (!is_post || head_->is_http_1_0 ||
         !absl::EqualsIgnoreCase(head_->Value("Transfer-Encoding"), "chunked")) {
       return 400;
     }
@@ -289,7 +291,7 @@ int RequestReader::JudgeLength(bool& has_body) {
     }
     // Digits that are no number are a large one.
     const bool fits = absl::SimpleAtoi(text, &length) && length <= limits_.max_body_bytes;
-    if (!may_have_body && text.find_first_not_of('0') != std::string::npos) {
+    if (!may_have_length && text.find_first_not_of('0') != std::string::npos) {
       return 400;
     }
     if (!fits) {

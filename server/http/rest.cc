@@ -203,8 +203,22 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
     // NAME:VERB of a verb that there is not; models are only looked at.
     return absl::StrContains(last, ':') ? NoSuchPath(request) : WrongMethod(request, "GET");
   }
-  const auto description = models.Describe(path.model, path.version);
-  return description.ok() ? MessageReply(*description) : ErrorReply(description.status());
+  if (!models.on_demand()) {
+    return MessageOrError(models.Describe(path.model, path.version));
+  }
+  return AnswerLater<v1::ModelDescription>(
+      request, service_.core().state(), {MethodOf(request.path), identity, options_.timeout},
+      [&](const serving::Caller& caller, const auto& done) {
+        models.Await(path.model, path.version, caller.deadline,
+                     [&models, path, done](const absl::Status& ready) {
+                       if (ready.ok()) {
+                         done(models.Describe(path.model, path.version));
+                       } else {
+                         done(ready);
+                       }
+                     });
+      },
+      MessageOrError<v1::ModelDescription>);
 }
 
 HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,
@@ -255,6 +269,34 @@ HttpReply Rest::Tell(const Request& request) const {
   Response response;
   const absl::Status status = service_.Answer(request, response);
   return status.ok() ? V2Reply(response) : V2ErrorReply(status);
+}
+
+template <typename Response, typename Request>
+HttpReply Rest::TellOfModel(const HttpRequest& request, const Identity& identity,
+                            const Request& asked, HttpReply (*write)(const Response&)) const {
+  if (!service_.core().models().on_demand()) {
+    Response response;
+    const absl::Status status = service_.Answer(asked, response);
+    return status.ok() ? write(response) : V2ErrorReply(status);
+  }
+  return AnswerLater<Response>(
+      request, service_.core().state(), {MethodOf(request.path), identity, options_.timeout},
+      [&](const serving::Caller& caller, const auto& done) {
+        service_.core().models().Await(asked.name(), asked.version(), caller.deadline,
+                                       [this, asked, done](const absl::Status& ready) {
+                                         Response response;
+                                         const absl::Status status =
+                                             ready.ok() ? service_.Answer(asked, response) : ready;
+                                         if (status.ok()) {
+                                           done(std::move(response));
+                                         } else {
+                                           done(status);
+                                         }
+                                       });
+      },
+      [write](const absl::StatusOr<Response>& response) {
+        return response.ok() ? write(*response) : V2ErrorReply(response.status());
+      });
 }
 
 HttpReply Rest::HandleV2(const HttpRequest& request, const Pieces& pieces,
@@ -384,14 +426,16 @@ HttpReply Rest::ModelCall(const HttpRequest& request, const Pieces& pieces,
     return status.ok() ? HealthReply(V2Reply(ready), ready.ready()) : V2ErrorReply(status);
   }
   if (call == "config") {
-    inference::ModelConfigResponse config;
-    const absl::Status status = service_.Answer(named(inference::ModelConfigRequest()), config);
-    return status.ok() ? V2Reply(config.config()) : V2ErrorReply(status);
+    return TellOfModel<inference::ModelConfigResponse>(
+        request, identity, named(inference::ModelConfigRequest()),
+        [](const inference::ModelConfigResponse& config) { return V2Reply(config.config()); });
   }
   if (call == "stats") {
     return Tell<inference::ModelStatisticsResponse>(named(inference::ModelStatisticsRequest()));
   }
-  return Tell<inference::ModelMetadataResponse>(named(inference::ModelMetadataRequest()));
+  return TellOfModel<inference::ModelMetadataResponse>(
+      request, identity, named(inference::ModelMetadataRequest()),
+      [](const inference::ModelMetadataResponse& metadata) { return V2Reply(metadata); });
 }
 
 HttpReply Rest::Infer(const HttpRequest& request, const std::string& model,

@@ -69,6 +69,10 @@ class Rest {
   HttpReply Control(const HttpRequest& request, const Pieces& pieces) const;
   HttpReply ModelCall(const HttpRequest& request, const Pieces& pieces,
                       const Identity& identity) const;
+  // What service_.Answer says of a model, once it is in memory.
+  template <typename Response, typename Request>
+  HttpReply TellOfModel(const HttpRequest& request, const Identity& identity, const Request& asked,
+                        HttpReply (*write)(const Response&)) const;
   template <typename Response, typename Request>
   HttpReply Tell(const Request& request) const;
 

@@ -281,8 +281,8 @@ std::string WriteTranslateBody(const TranslateBody& asked, const v1::TranslateRe
         json.BeginArray();
       }
       json.BeginObject();
-      json.Key("confidence").Double(response.confidence());
-      json.Key("language").String(response.source_language());
+      json.Key("confidence").Double(response.translations(i).confidence());
+      json.Key("language").String(response.translations(i).source_language());
       json.EndObject();
     }
     if (asked.is_list) {

@@ -162,16 +162,28 @@ inference::ModelStatistics Statistics(const engine::DecodeModel& model,
   return statistics;
 }
 
-}  // namespace
-
-absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,
-                                            const std::string& name, const std::string& version) {
+absl::Status CheckName(const std::string& name, const std::string& version) {
   if (!version.empty() && !bundle::IsVersion(version) && !bundle::IsLabel(version)) {
     return Invalid("model version '", version, "' is neither a whole number from 1 on nor a label");
   }
   if (name.empty()) {
     return absl::NotFoundError("Request for unknown model: '' is not found");
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<serving::ServedModelPtr> PeekModel(const serving::ModelRegistry& models,
+                                                  const std::string& name,
+                                                  const std::string& version) {
+  BW_RETURN_IF_ERROR(CheckName(name, version));
+  return models.Peek(name, version);
+}
+
+}  // namespace
+
+absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,
+                                            const std::string& name, const std::string& version) {
+  BW_RETURN_IF_ERROR(CheckName(name, version));
   return models.Lookup(name, version);
 }
 
@@ -191,6 +203,22 @@ TensorMetadata SourceInput(const v1::ModelDescription& model) {
 
 void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
                     const serving::Caller& caller, Done done) {
+  if (!request.ok() || !core_.models().on_demand()) {
+    InferNow(request, caller, std::move(done));
+    return;
+  }
+  const auto kept = std::make_shared<absl::StatusOr<inference::ModelInferRequest>>(request);
+  core_.models().Await(request->model_name(), request->model_version(), caller.deadline,
+                       [this, kept, caller, done = std::move(done)](const absl::Status& status) {
+                         if (!status.ok()) {
+                           *kept = status;
+                         }
+                         InferNow(*kept, caller, done);
+                       });
+}
+
+void Service::InferNow(const absl::StatusOr<inference::ModelInferRequest>& request,
+                       const serving::Caller& caller, Done done) {
   absl::StatusOr<InferJob> job = request.ok() ? ReadInferRequest(core_.models(), *request)
                                               : absl::StatusOr<InferJob>(request.status());
   if (!job.ok()) {
@@ -296,12 +324,14 @@ absl::Status Service::Answer(const inference::ServerReadyRequest& /*request*/,
 
 absl::Status Service::Answer(const inference::ModelReadyRequest& request,
                              inference::ModelReadyResponse& response) const {
-  const absl::StatusOr<serving::ModelPtr> found =
-      FindModel(core_.models(), request.name(), request.version());
+  const absl::StatusOr<serving::ServedModelPtr> found =
+      PeekModel(core_.models(), request.name(), request.version());
   if (absl::IsInvalidArgument(found.status())) {
     return found.status();
   }
-  const bool able = found.ok() && core_.quarantine().Check(**found, SteadyNow()).ok();
+  const absl::Time now = SteadyNow();
+  const bool able = found.ok() && (*found)->failure().ok() &&
+                    core_.quarantine().BackAt((*found)->name(), (*found)->version()) <= now;
   response.set_ready(core_.state().health().ModelReady(able));
   return absl::OkStatus();
 }
@@ -321,7 +351,7 @@ absl::Status Service::Answer(const inference::ModelMetadataRequest& request,
   BW_ASSIGN_OR_RETURN(const serving::ModelPtr model,
                       FindModel(core_.models(), request.name(), request.version()));
   response.set_name(model->name());
-  for (const serving::ModelPtr& served : core_.models().AllServed()) {
+  for (const serving::ServedModelPtr& served : core_.models().AllListed()) {
     if (served->name() == model->name()) {
       response.add_versions(served->version());
     }

@@ -77,6 +77,9 @@ class Service {
   serving::Core& core() const { return core_; }
 
  private:
+  // Infer of a model in memory.
+  void InferNow(const absl::StatusOr<inference::ModelInferRequest>& request,
+                const serving::Caller& caller, Done done);
   template <typename Request>
   absl::Status CheckControl(const Request& request) const;
 

@@ -1,5 +1,7 @@
 #include "server/rpc/inference_service.h"
 
+#include <type_traits>
+
 #include "server/rpc/at_once_call.h"
 #include "server/rpc/decode_call.h"
 #include "server/rpc/unknown_call.h"
@@ -43,12 +45,22 @@ template <typename Request, typename Response>
 void InferenceService::ServeAnswer(const std::string& name) {
   Serve(name,
         AtOnceCallsOf<Request, Response>(gate_, [this](const Request& request, const auto& answer) {
-          Response response;
-          const absl::Status status = service_.Answer(request, response);
-          if (status.ok()) {
-            answer(response);
+          const auto reply = [this, request, answer](const absl::Status& ready) {
+            Response response;
+            const absl::Status status = ready.ok() ? service_.Answer(request, response) : ready;
+            if (status.ok()) {
+              answer(response);
+            } else {
+              answer(status);
+            }
+          };
+          // These read what the model's graphs say, so it has to be in memory.
+          if constexpr (std::is_same_v<Request, inference::ModelMetadataRequest> ||
+                        std::is_same_v<Request, inference::ModelConfigRequest>) {
+            service_.core().models().Await(request.name(), request.version(),
+                                           absl::InfiniteFuture(), reply);
           } else {
-            answer(status);
+            reply(absl::OkStatus());
           }
         }));
 }

@@ -11,12 +11,20 @@ ModelService::ModelService(const Gate& gate, const serving::ModelRegistry& model
   Serve("DescribeModel",
         AtOnceCallsOf<v1::DescribeModelRequest, v1::ModelDescription>(
             gate, [&models](const v1::DescribeModelRequest& request, const auto& answer) {
-              const auto description = models.Describe(request.model(), request.version());
-              if (description.ok()) {
-                answer(*description);
-              } else {
-                answer(description.status());
-              }
+              const std::string name = request.model();
+              const std::string version = request.version();
+              models.Await(name, version, absl::InfiniteFuture(),
+                           [&models, name, version, answer](const absl::Status& status) {
+                             absl::StatusOr<v1::ModelDescription> description(status);
+                             if (status.ok()) {
+                               description = models.Describe(name, version);
+                             }
+                             if (description.ok()) {
+                               answer(*description);
+                             } else {
+                               answer(description.status());
+                             }
+                           });
             }));
 }
 

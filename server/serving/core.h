@@ -38,6 +38,7 @@ class Core {
   }
   // Drains the engine: its callbacks come here.
   ~Core() {
+    models_.EndWaiting();
     engine_.Drain();
     engine_.ObserveHangs(nullptr);
   }

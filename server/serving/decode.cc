@@ -12,6 +12,7 @@
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/sources_call.h"
+#include "server/serving/with_model.h"
 
 namespace beamwright::serving {
 namespace {
@@ -121,7 +122,11 @@ void DecodeJob(Core& core, absl::StatusOr<Job> job, const Caller& caller, Decode
 
 void Decode(Core& core, absl::StatusOr<v1::DecodeRequest> request, const Caller& caller,
             DecodeDone done) {
-  DecodeJob(core, MakeJob(core.models(), std::move(request)), caller, std::move(done));
+  WithModel(
+      core.models(), std::move(request), caller.deadline,
+      [&core, caller, done = std::move(done)](absl::StatusOr<v1::DecodeRequest> ready) mutable {
+        DecodeJob(core, MakeJob(core.models(), std::move(ready)), caller, std::move(done));
+      });
 }
 
 }  // namespace beamwright::serving

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/serving/with_model.h"
+
 namespace beamwright::serving {
 namespace {
 
@@ -27,16 +29,21 @@ std::shared_ptr<DecodeStream> DecodeStream::Start(Core& core,
                                                   const Caller& caller,
                                                   std::function<void()> wake) {
   const std::shared_ptr<DecodeStream> stream(new DecodeStream(std::move(wake)));
-  absl::StatusOr<Job> job = MakeJob(core.models(), ToDecodeRequest(request));
-  if (job.ok()) {
-    stream->model_ = job->model;
-  }
   Caller streaming = caller;
   streaming.wants_provisional = request.ok() && request->provisional();
   streaming.progress = [stream](engine::Progress progress) { stream->Add(std::move(progress)); };
-  DecodeJob(core, std::move(job), streaming, [stream](absl::StatusOr<v1::DecodeResponse> response) {
-    stream->End(std::move(response));
-  });
+  WithModel(core.models(), ToDecodeRequest(request), caller.deadline,
+            [&core, stream, streaming](absl::StatusOr<v1::DecodeRequest> ready) {
+              absl::StatusOr<Job> job = MakeJob(core.models(), std::move(ready));
+              if (job.ok()) {
+                absl::MutexLock lock(&stream->mutex_);
+                stream->model_ = job->model;
+              }
+              DecodeJob(core, std::move(job), streaming,
+                        [stream](absl::StatusOr<v1::DecodeResponse> response) {
+                          stream->End(std::move(response));
+                        });
+            });
   return stream;
 }
 

@@ -376,14 +376,15 @@ void AddAll(CLI::App& app, Flags& flags) {
   app.add_option(
          "--model-control", flags.model_control,
          "What changes the models after the start: 'explicit' clients (RepositoryModelLoad),\n"
-         "'poll' the folders, 'none' nothing")
-      ->check(CLI::IsMember({"none", "explicit", "poll"}))
+         "'poll' the folders, 'on-demand' as 'poll', and a model is loaded by the first call that\n"
+         "needs it and leaves when others need its memory (--max-model-bytes), 'none' nothing")
+      ->check(CLI::IsMember({"none", "explicit", "poll", "on-demand"}))
       ->capture_default_str();
   AddTime(app, "--repository-poll-interval", "How often 'poll' looks at the model folders",
           flags.repository_poll_interval);
   AddBytes(app, "--max-model-bytes",
            "Most bytes of model files in memory, all versions together; 0: what the machine\n"
-           "and the cgroup have",
+           "and the cgroup have, of 'on-demand' a third of that",
            flags.load.max_model_bytes);
   AddInt(app, "--golden-requests",
          "Most requests of a bundle's golden.jsonl that are replayed at load", 0, 1'000'000,

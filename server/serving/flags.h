@@ -48,7 +48,8 @@ struct Flags {
   absl::Duration stream_idle_timeout = StreamWatch::kDefaultIdle;
   std::vector<std::string> http_cors_origins;
   bool page = true;
-  // What changes which models are served: "none" nothing, "explicit" clients, "poll" the folders.
+  // What changes which models are served: "none" nothing, "explicit" clients, "poll" the folders,
+  // "on-demand" the folders, and calls what is in memory of them.
   std::string model_control = "none";
   absl::Duration repository_poll_interval = absl::Seconds(15);
   LoadOptions load;

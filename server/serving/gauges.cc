@@ -145,6 +145,12 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
                            load.num_streams));
   MetricFamily states = MakeFamily(MetricType::Gauge, "beamwright_model_state",
                                    "1 for the state that a version of a model is in");
+  MetricFamily in_memory = MakeFamily(MetricType::Gauge, "beamwright_model_in_memory",
+                                      "0 for a version that the first call will load");
+  for (const ServedModelPtr& model : models_.AllListed()) {
+    AddValue(in_memory, model->model() == nullptr ? 0 : 1,
+             {{"model", model->name()}, {"version", model->version()}});
+  }
   const absl::Time now = SteadyNow();
   for (const v1::ModelSummary& model : models_.List()) {
     const std::string is = !model.ready()                                            ? "unavailable"
@@ -156,6 +162,7 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
     }
   }
   families.push_back(std::move(states));
+  families.push_back(std::move(in_memory));
   MetricFamily encoding =
       MakeFamily(MetricType::Gauge, "beamwright_encoder_batching",
                  "1 if sources of several requests are encoded together, 0 if one at a time");

@@ -62,6 +62,8 @@ const std::array<CountFamily, metric::kNumCounts>& CountFamilies() {
         "Sources of calls, by the status code of each"},
        {metric::kFinished, "beamwright_finished_total", "Best hypotheses, by what ended them"},
        {metric::kLoads, "beamwright_model_loads_total", "Models loaded, by result"},
+       {metric::kEvictions, "beamwright_model_evictions_total",
+        "Models that left memory for another one (--model-control on-demand)"},
        {metric::kRowSteps, "beamwright_row_steps_total",
         "Hypotheses advanced by one step, by what became of their source"}});
   return kFamilies;

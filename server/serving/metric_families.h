@@ -31,7 +31,7 @@ enum Measure {
 };
 
 // Counters.
-enum Count { kCalls, kRejections, kSources, kFinished, kLoads, kRowSteps, kNumCounts };
+enum Count { kCalls, kRejections, kSources, kFinished, kLoads, kEvictions, kRowSteps, kNumCounts };
 
 }  // namespace metric
 

@@ -273,6 +273,10 @@ void Metrics::CountLoad(const std::string& model, bool loaded, absl::Duration to
   }
 }
 
+void Metrics::CountEviction(const std::string& model) {
+  Add(metric::kEvictions, {{"model", model}}).Increment();
+}
+
 void Metrics::OnEncode(const engine::DecodeModel& model, int /*num_sources*/,
                        int64_t /*num_positions*/, absl::Duration took) {
   Of(model).Observe(metric::kEncodeSeconds, absl::ToDoubleSeconds(took));

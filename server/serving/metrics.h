@@ -59,6 +59,7 @@ class Metrics : public engine::EngineObserver {
   void CountSources(const engine::DecodeModel& model, const v1::DecodeResponse& response);
   void CountScored(const engine::DecodeModel& model, const v1::ScoreResponse& response);
   void CountLoad(const std::string& model, bool loaded, absl::Duration took);
+  void CountEviction(const std::string& model);
 
   void OnEncode(const engine::DecodeModel& model, int num_sources, int64_t num_positions,
                 absl::Duration took) override;

@@ -1,5 +1,6 @@
 #include "server/serving/model_loader.h"
 
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -59,7 +60,27 @@ void LogRefusal(const std::string& model_name, const std::string& version,
 
 }  // namespace
 
-absl::Status ModelLoader::CheckBudget(int64_t bytes) {
+absl::StatusOr<bundle::BundleHead> ModelLoader::ReadHead(
+    const std::string& model_name, const bundle::VersionFolder& folder) const {
+  absl::StatusOr<bundle::BundleHead> head =
+      bundle::ReadBundleHead(folder.path, options_.allow_links);
+  if (!head.ok()) {
+    Refuse(model_name, folder.version, head.status());
+  }
+  return head;
+}
+
+int64_t ModelLoader::capacity() const {
+  return options_.max_model_bytes > 0 ? options_.max_model_bytes
+                                      : UsableMemoryBytes() / (options_.on_demand ? 3 : 1);
+}
+
+int64_t ModelLoader::Held() {
+  absl::MutexLock lock(&mutex_);
+  return HeldLocked();
+}
+
+int64_t ModelLoader::HeldLocked() {
   in_memory_.erase(std::remove_if(in_memory_.begin(), in_memory_.end(),
                                   [](const InMemory& entry) { return entry.model.expired(); }),
                    in_memory_.end());
@@ -67,8 +88,13 @@ absl::Status ModelLoader::CheckBudget(int64_t bytes) {
   for (const InMemory& entry : in_memory_) {
     held += entry.bytes;
   }
+  return held;
+}
+
+absl::Status ModelLoader::CheckBudget(int64_t bytes) {
+  const int64_t held = HeldLocked();
   const bool is_set = options_.max_model_bytes > 0;
-  const int64_t most = is_set ? options_.max_model_bytes : UsableMemoryBytes();
+  const int64_t most = capacity();
   if (most > 0 && held + bytes > most) {
     return absl::ResourceExhaustedError(
         absl::StrCat("its files have ", bytes, " bytes and those of the ", in_memory_.size(),
@@ -124,6 +150,7 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
   const absl::Time start = SteadyNow();
   const int64_t bytes = bundle::StateOf(folder.path).bytes;
   absl::StatusOr<ModelPtr> model = MakeWithin(bytes, folder);
+  malloc_trim(0);  // what was read and folded stays with the process otherwise
   const absl::Duration took = SteadyNow() - start;
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});

@@ -16,15 +16,16 @@
 #include "absl/time/time.h"
 #include "engine/bundle/repository.h"
 #include "engine/model/decode_model.h"
+#include "server/serving/served_model.h"
 
 namespace beamwright::serving {
-
-using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
 
 struct LoadOptions {
   engine::CompileOptions compile;
   // Most bytes of the files of all versions in memory; 0: what the machine and the cgroup have.
   int64_t max_model_bytes = 0;
+  // Models are loaded when calls need them, and leave when others do (demand_loader.h).
+  bool on_demand = false;
   // Folders that links of models' files may lead into, in addition to the model's.
   std::vector<std::string> allow_links;
   // Requests of a bundle's golden.jsonl that are replayed; 0: none.
@@ -39,6 +40,8 @@ struct LoadOptions {
   // Notified of every version that was tried: its model, whether it is good, how long it took; and
   // of what keeps versions from being tried, as no good one. May be null.
   std::function<void(const std::string& model, bool good, absl::Duration)> observer;
+  // Notified of each model that leaves memory for another one. May be null.
+  std::function<void(const std::string& model)> evicted;
 };
 
 // Thread-safe; loads one at a time.
@@ -51,6 +54,17 @@ class ModelLoader {
   // that still finish requests included; errors as LoadBundle's, DecodeModel::Compile's and
   // ReplayGolden's.
   absl::StatusOr<ModelPtr> Load(const std::string& model_name, const bundle::VersionFolder& folder);
+
+  // What the bundle says of itself, without its graphs. Logged where it fails.
+  absl::StatusOr<bundle::BundleHead> ReadHead(const std::string& model_name,
+                                              const bundle::VersionFolder& folder) const;
+  const LoadOptions& options() const { return options_; }
+  // Most bytes of files of all versions together; 0: no limit is known. On demand, by default, a
+  // third of what machine and cgroup have: a model takes more memory than its files, and calls need
+  // some.
+  int64_t capacity() const;
+  // Bytes of the files of the versions in memory.
+  int64_t Held();
 
   // Logs and reports to the observer what keeps a version of a model from being tried, or, if
   // `version` is empty, all of them.
@@ -70,6 +84,7 @@ class ModelLoader {
   absl::StatusOr<ModelPtr> ReadAndCompile(const std::string& path) const;
   void Tell(const std::string& model_name, bool good, absl::Duration took) const;
   absl::Status CheckBudget(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t HeldLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const LoadOptions options_;
   absl::Mutex mutex_;

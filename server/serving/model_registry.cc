@@ -55,6 +55,17 @@ std::vector<ModelRegistry::Version>::const_iterator ModelRegistry::FindVersion(
   });
 }
 
+absl::StatusOr<ServedModelPtr> ModelRegistry::LoadVersion(const std::string& name,
+                                                          const bundle::VersionFolder& folder) {
+  if (on_demand()) {
+    BW_ASSIGN_OR_RETURN(bundle::BundleHead head, loader_.ReadHead(name, folder));
+    return std::make_shared<ServedModel>(std::move(head), folder,
+                                         bundle::StateOf(folder.path).bytes);
+  }
+  BW_ASSIGN_OR_RETURN(ModelPtr model, loader_.Load(name, folder));
+  return std::make_shared<ServedModel>(std::move(model));
+}
+
 ModelRegistry::Found ModelRegistry::Look(const bundle::ModelFolder& folder, const Served& before,
                                          const std::function<bool()>& stopped) {
   Found found;
@@ -87,7 +98,7 @@ ModelRegistry::Found ModelRegistry::Look(const bundle::ModelFolder& folder, cons
       found.versions.push_back(*served);
       continue;
     }
-    absl::StatusOr<ModelPtr> loaded = loader_.Load(folder.name, version);
+    absl::StatusOr<ServedModelPtr> loaded = LoadVersion(folder.name, version);
     if (loaded.ok() && !found.versions.empty() &&
         (*loaded)->name() != found.versions[0].model->name()) {
       loaded = Invalid("bundle '", version.path, "': its name is '", (*loaded)->name(),

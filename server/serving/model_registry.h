@@ -3,6 +3,8 @@
 #ifndef BEAMWRIGHT_SERVER_SERVING_MODEL_REGISTRY_H_
 #define BEAMWRIGHT_SERVER_SERVING_MODEL_REGISTRY_H_
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +19,7 @@
 #include "beamwright/v1/model.pb.h"
 #include "beamwright/v1/serving.pb.h"
 #include "engine/bundle/repository.h"
+#include "server/serving/demand_loader.h"
 #include "server/serving/model_loader.h"
 
 namespace beamwright::serving {
@@ -47,7 +50,11 @@ class ModelRegistry {
 
   // Serves nothing yet.
   explicit ModelRegistry(ModelPaths paths, LoadOptions options = {})
-      : paths_(std::move(paths)), loader_(std::move(options)) {}
+      : paths_(std::move(paths)), loader_(std::move(options)) {
+    if (loader_.options().on_demand) {
+      demand_ = std::make_unique<DemandLoader>(loader_, loader_.options().evicted);
+    }
+  }
 
   // Loads every model, the newest version that is good if newer ones are not. Once, before all
   // other loads. Errors: a path that can't be read, NotFound or FailedPrecondition (with all
@@ -80,14 +87,28 @@ class ModelRegistry {
 
   // The model of a request: its newest version if `version` is empty, a version's number, or a
   // label; the only model if `name` is empty. NotFound saying which there are; InvalidArgument for
-  // no name among several models.
+  // no name among several models. On demand: Unavailable (LOADING) for a model that is not in
+  // memory, which begins to load, and the error of a load that failed a moment ago.
   absl::StatusOr<ModelPtr> Lookup(const std::string& name, const std::string& version) const;
+  // The same without its model. Errors as Lookup's, those of loads aside.
+  absl::StatusOr<ServedModelPtr> Peek(const std::string& name, const std::string& version) const;
+
+  bool on_demand() const { return demand_ != nullptr; }
+  // Calls `go` when Lookup finds the model in memory, at once unless models are loaded on demand;
+  // with an error if the model can't be loaded before `deadline`. What Lookup refuses is left to
+  // Lookup. `go` must not wait.
+  void Await(const std::string& name, const std::string& version, absl::Time deadline,
+             DemandLoader::Go go) const;
+  // Ends the waiting of calls (Unavailable). Nothing is loaded on demand any more.
+  void EndWaiting();
 
   // What a request may know of it. Errors as Lookup's.
   absl::StatusOr<v1::ModelDescription> Describe(const std::string& name,
                                                 const std::string& version) const;
 
   // Every version that is served, by name, newest first.
+  std::vector<ServedModelPtr> AllListed() const;
+  // Those of them that are in memory: all, unless models are loaded on demand.
   std::vector<ModelPtr> AllServed() const;
   // All versions served, then all that are not, with the reason, by name.
   std::vector<v1::ModelSummary> List() const;
@@ -95,7 +116,7 @@ class ModelRegistry {
 
  private:
   struct Version {
-    ModelPtr model;
+    ServedModelPtr model;
     std::string fingerprint;  // of its files when they were read
   };
   struct Served {
@@ -122,6 +143,9 @@ class ModelRegistry {
   absl::Status Update(const bundle::ModelFolder& folder,
                       const std::function<bool()>& stopped = nullptr)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(load_mutex_);
+  // The version, loaded unless models are loaded on demand.
+  absl::StatusOr<ServedModelPtr> LoadVersion(const std::string& name,
+                                             const bundle::VersionFolder& folder);
   Found Look(const bundle::ModelFolder& folder, const Served& before,
              const std::function<bool()>& stopped);
   // Labels of the policy whose versions were found; the others are failures.
@@ -149,6 +173,8 @@ class ModelRegistry {
   std::map<std::string, Folder> folders_ ABSL_GUARDED_BY(mutex_);  // by path
   std::set<std::string> announced_ ABSL_GUARDED_BY(mutex_);
   ServingObserver serving_observer_ ABSL_GUARDED_BY(mutex_);
+  mutable std::atomic<uint64_t> num_uses_{0};
+  std::unique_ptr<DemandLoader> demand_;  // null unless models are loaded on demand
 };
 
 }  // namespace beamwright::serving

@@ -3,12 +3,20 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "server/serving/model_registry.h"
 
 namespace beamwright::serving {
+
+namespace {
+
+constexpr char kNotInMemory[] = "not in memory; the first call loads it";
+
+}  // namespace
 
 std::string ModelRegistry::Names() const {
   return models_.empty() ? "none"
@@ -19,6 +27,53 @@ std::string ModelRegistry::Names() const {
 
 absl::StatusOr<ModelPtr> ModelRegistry::Lookup(const std::string& name,
                                                const std::string& version) const {
+  BW_ASSIGN_OR_RETURN(const ServedModelPtr served, Peek(name, version));
+  if (!served->is_on_demand()) {
+    return served->model();
+  }
+  if (ModelPtr model = served->Use(++num_uses_)) {
+    return model;
+  }
+  BW_RETURN_IF_ERROR(served->CheckPause(SteadyNow()));
+  demand_->Ask(served);
+  return status::WithRetryAfter(
+      status::WithReason(absl::UnavailableError(absl::StrCat("model '", served->name(),
+                                                             "' is being loaded; try again")),
+                         status::reason::kLoading),
+      absl::Seconds(1));
+}
+
+void ModelRegistry::Await(const std::string& name, const std::string& version, absl::Time deadline,
+                          DemandLoader::Go go) const {
+  if (!on_demand()) {
+    go(absl::OkStatus());
+    return;
+  }
+  const absl::StatusOr<ServedModelPtr> served = Peek(name, version);
+  const ModelPtr held = served.ok() ? (*served)->Use(++num_uses_) : nullptr;
+  if (!served.ok() || held != nullptr) {
+    go(absl::OkStatus());
+    return;
+  }
+  // Once more: another version may be served by the name by then.
+  demand_->Await(*served, deadline,
+                 [this, name, version, deadline, go = std::move(go)](const absl::Status& status) {
+                   if (status.ok()) {
+                     Await(name, version, deadline, go);
+                   } else {
+                     go(status);
+                   }
+                 });
+}
+
+void ModelRegistry::EndWaiting() {
+  if (demand_ != nullptr) {
+    demand_->End();
+  }
+}
+
+absl::StatusOr<ServedModelPtr> ModelRegistry::Peek(const std::string& name,
+                                                   const std::string& version) const {
   absl::ReaderMutexLock lock(&mutex_);
   if (name.empty() && models_.size() != 1) {
     return status::InvalidField("model", "is not set, and there are ", models_.size(),
@@ -69,12 +124,22 @@ absl::StatusOr<v1::ModelDescription> ModelRegistry::Describe(const std::string& 
   return description;
 }
 
-std::vector<ModelPtr> ModelRegistry::AllServed() const {
+std::vector<ServedModelPtr> ModelRegistry::AllListed() const {
   absl::ReaderMutexLock lock(&mutex_);
-  std::vector<ModelPtr> models;
+  std::vector<ServedModelPtr> models;
   for (const auto& [name, served] : models_) {
     for (const Version& version : served.versions) {
       models.push_back(version.model);
+    }
+  }
+  return models;
+}
+
+std::vector<ModelPtr> ModelRegistry::AllServed() const {
+  std::vector<ModelPtr> models;
+  for (const ServedModelPtr& served : AllListed()) {
+    if (ModelPtr model = served->model()) {
+      models.push_back(std::move(model));
     }
   }
   return models;
@@ -89,7 +154,13 @@ std::vector<v1::ModelSummary> ModelRegistry::List() const {
       summary.set_name(name);
       summary.set_version(version.model->version());
       summary.set_description(version.model->config().description());
-      summary.set_ready(true);
+      const absl::Status failure = version.model->failure();
+      summary.set_ready(failure.ok());
+      if (!failure.ok()) {
+        summary.set_reason(status::ToRpcStatus(failure).message());
+      } else if (version.model->model() == nullptr) {
+        summary.set_reason(kNotInMemory);
+      }
       AddLabels(served, summary);
     }
   }

@@ -6,6 +6,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/serving/sources_call.h"
+#include "server/serving/with_model.h"
 
 namespace beamwright::serving {
 namespace {
@@ -51,7 +52,11 @@ class ScoreCall : public SourcesCall<v1::ScoreRequest, v1::ScoreResponse> {
 
 void Score(Core& core, absl::StatusOr<v1::ScoreRequest> request, const Caller& caller,
            ScoreDone done) {
-  (new ScoreCall(core, caller, std::move(done)))->Start(std::move(request));
+  WithModel(
+      core.models(), std::move(request), caller.deadline,
+      [&core, caller, done = std::move(done)](absl::StatusOr<v1::ScoreRequest> ready) mutable {
+        (new ScoreCall(core, caller, std::move(done)))->Start(std::move(ready));
+      });
 }
 
 void Align(Core& core, absl::StatusOr<v1::AlignRequest> request, const Caller& caller,

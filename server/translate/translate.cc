@@ -1,6 +1,7 @@
 #include "server/translate/translate.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
 
 #include "absl/strings/match.h"
@@ -66,7 +67,8 @@ bool IsForLaterOf(const absl::Status& status) {
 
 }  // namespace
 
-// One call. It passes over the texts once for each model of its route. Its callbacks share it.
+// One call. For each source language it passes over the texts once for each model of the route. Its
+// callbacks share it.
 class Translator::Call : public std::enable_shared_from_this<Call> {
  public:
   Call(Translator& translator, const serving::Caller& caller, TranslateDone done)
@@ -80,6 +82,63 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     absl::Status status;
     try {
       status = Open(request);
+    } catch (const std::bad_alloc&) {
+      status = status::OutOfMemory();
+    }
+    if (status.ok()) {
+      StartGroup();
+    } else {
+      Refuse(status);
+    }
+  }
+
+ private:
+  // Texts of one language, and the models that translate it one after the other.
+  struct Group {
+    Route route;
+    std::vector<serving::ServedModelPtr> models;
+    std::vector<int> texts;  // numbers, ascending
+  };
+
+  void Refuse(const absl::Status& status) {
+    const auto self = shared_from_this();
+    if (!core_.state().Hold([self, status] { self->Answer(status); })) {
+      Answer(status);
+    }
+  }
+
+  // Begins with the texts of the next language.
+  void StartGroup() {
+    pass_ = 0;
+    units_.clear();
+    places_.clear();
+    further_.clear();
+    for (const int number : group().texts) {
+      for (MarkedText& unit : documents_[static_cast<size_t>(number)].units) {
+        units_.push_back(std::move(unit));
+        places_.push_back({number, {}});
+      }
+      documents_[static_cast<size_t>(number)].units.clear();
+    }
+    StartPass();
+  }
+
+  // Waits for the model of the pass, which may have to be loaded, and begins. No model is held
+  // meanwhile: two calls that each held what the other one needs room for would wait for ever.
+  void StartPass() {
+    model_ = nullptr;
+    if (pass_ == group().models.size()) {
+      Begin(absl::OkStatus());
+      return;
+    }
+    const serving::ServedModel& served = *group().models[pass_];
+    core_.models().Await(
+        served.name(), served.version(), caller_.deadline,
+        [self = shared_from_this()](const absl::Status& ready) { self->Begin(ready); });
+  }
+
+  void Begin(absl::Status status) {
+    try {
       if (status.ok()) {
         status = BeginPass();
       }
@@ -88,13 +147,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     }
     if (status.ok()) {
       Pump();
-    } else if (const auto self = shared_from_this();
-               !core_.state().Hold([self, status] { self->Answer(status); })) {
+    } else if (pass_ == 0 && group_ == 0) {
+      Refuse(status);
+    } else {
       Answer(status);
     }
   }
 
- private:
   // A sentence, its place in the pass and what was found for it, best first.
   struct Sentence {
     absl::string_view text;
@@ -114,17 +173,8 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     BW_RETURN_IF_ERROR(request.status());
     BW_RETURN_IF_ERROR(CheckRequest(*request));
     auto [models, directions] = translator_.Served();
-    BW_RETURN_IF_ERROR(FindSource(directions, *request));
-    BW_ASSIGN_OR_RETURN(route_,
-                        directions.Find(request->source_language(), request->target_language()));
-    for (const size_t number : route_.directions) {
-      models_.push_back(models[number]);
-      BW_RETURN_IF_ERROR(core_.quarantine().Check(*models_.back(), started_));
-    }
-    if (models_.size() > 1 && !request->glossary().empty()) {
-      return status::InvalidField("glossary", "needs a model that translates from ", route_.source,
-                                  " to ", route_.target, " directly");
-    }
+    BW_RETURN_IF_ERROR(FindSources(directions, *request));
+    BW_RETURN_IF_ERROR(FindGroups(models, directions, *request));
     num_alternatives_ = static_cast<size_t>(request->alternatives());
     const bool is_plain = request->format() <= v1::TEXT_FORMAT_PLAIN;
     const int64_t per_byte = is_plain ? kHeldPerByte : kHeldPerByteOfMarkup;
@@ -135,26 +185,31 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     BW_ASSIGN_OR_RETURN(hold_, core_.memory().Reserve(bytes * per_byte));
     call_ = core_.NextCall();
     BW_RETURN_IF_ERROR(Parse(*request));
+    response_.set_target_language(groups_[0].route.target);
+    for (int i = 0; i < request->texts_size(); ++i) {
+      response_.add_translations();
+    }
     request_ = *std::move(request);
     return absl::OkStatus();
   }
 
-  // The source language, where it is to be found out.
-  absl::Status FindSource(const Directions& directions, v1::TranslateRequest& request) {
+  // The language of each text, and of all together.
+  absl::Status FindSources(const Directions& directions, const v1::TranslateRequest& request) {
+    const auto num_texts = static_cast<size_t>(request.texts_size());
     if (!absl::EqualsIgnoreCase(request.source_language(), kAuto)) {
+      sources_.assign(num_texts, {request.source_language(), 0});
       return absl::OkStatus();
     }
+    constexpr size_t kMostBytes = size_t{64} << 10;
+    constexpr double kSure = 50;  // beyond it CLD2 is, and it means most of the text
     const bool is_html =
         request.format() == v1::TEXT_FORMAT_HTML || request.format() == v1::TEXT_FORMAT_XML;
     std::string all;
-    for (const std::string& text : request.texts()) {
-      if (all.size() > (size_t{64} << 10)) {
-        break;
-      }
-      absl::StrAppend(&all, text, "\n");
+    for (int i = 0; i < request.texts_size() && all.size() <= kMostBytes; ++i) {
+      absl::StrAppend(&all, request.texts(i), "\n");
     }
-    const auto detected = DetectLanguages(
-        all, is_html, [&](absl::string_view tag) { return directions.Resolve(tag); });
+    const auto resolve = [&](absl::string_view tag) { return directions.Resolve(tag); };
+    auto detected = DetectLanguages(all, is_html, resolve);
     if (!detected.ok()) {
       return status::InvalidField("source_language", detected.status().message());
     }
@@ -164,39 +219,85 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
           "could not be found out: the texts seem to be in no language that "
           "is served; name the language");
     }
-    request.set_source_language((*detected)[0].language);
-    confidence_ = (*detected)[0].confidence;
-    return absl::OkStatus();
-  }
-
-  // Cuts the texts into units.
-  absl::Status Parse(const v1::TranslateRequest& request) {
-    for (int i = 0; i < request.texts_size() && !models_.empty(); ++i) {
-      absl::StatusOr<Document> document = ParseDocument(request.texts(i), request);
-      if (!document.ok()) {
-        return status::InvalidField(absl::StrCat("texts[", i, "]"), document.status().message());
+    sources_.assign(num_texts, (*detected)[0]);
+    response_.set_source_language((*detected)[0].language);
+    response_.set_confidence((*detected)[0].confidence);
+    for (int i = 0; i < request.texts_size() && num_texts > 1; ++i) {
+      detected = DetectLanguages(request.texts(i), is_html, resolve);
+      if (detected.ok() && !detected->empty() && (*detected)[0].confidence > kSure &&
+          directions.Find((*detected)[0].language, request.target_language()).ok()) {
+        sources_[static_cast<size_t>(i)] = (*detected)[0];
       }
-      for (MarkedText& unit : document->units) {
-        units_.push_back(std::move(unit));
-        places_.push_back({i, {}});
-      }
-      document->units.clear();
-      documents_.push_back(*std::move(document));
     }
     return absl::OkStatus();
   }
 
-  bool IsLastPass() const { return pass_ + 1 >= models_.size(); }
+  absl::Status FindGroups(const std::vector<serving::ServedModelPtr>& models,
+                          const Directions& directions, const v1::TranslateRequest& request) {
+    std::map<std::string, size_t> groups;  // by language
+    for (int i = 0; i < request.texts_size(); ++i) {
+      const std::string& language = sources_[static_cast<size_t>(i)].language;
+      const auto [found, is_new] = groups.try_emplace(language, groups_.size());
+      if (is_new) {
+        BW_ASSIGN_OR_RETURN(Route route, directions.Find(language, request.target_language()));
+        groups_.push_back({std::move(route), {}, {}});
+        BW_RETURN_IF_ERROR(FindModels(models, request, groups_.back()));
+      }
+      groups_[found->second].texts.push_back(i);
+    }
+    if (response_.source_language().empty()) {
+      response_.set_source_language(groups_[0].route.source);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindModels(const std::vector<serving::ServedModelPtr>& models,
+                          const v1::TranslateRequest& request, Group& group) const {
+    for (const size_t number : group.route.directions) {
+      group.models.push_back(models[number]);
+      BW_RETURN_IF_ERROR(models[number]->CheckPause(started_));
+      if (const ModelPtr model = models[number]->model()) {
+        BW_RETURN_IF_ERROR(core_.quarantine().Check(*model, started_));
+      }
+    }
+    if (group.models.size() > 1 && !request.glossary().empty()) {
+      return status::InvalidField("glossary", "needs a model that translates from ",
+                                  group.route.source, " to ", group.route.target, " directly");
+    }
+    return absl::OkStatus();
+  }
+
+  // Cuts the texts into units, except those that stay as they are.
+  absl::Status Parse(const v1::TranslateRequest& request) {
+    documents_.resize(static_cast<size_t>(request.texts_size()));
+    for (const Group& group : groups_) {
+      for (const int i : group.models.empty() ? std::vector<int>() : group.texts) {
+        absl::StatusOr<Document> document = ParseDocument(request.texts(i), request);
+        if (!document.ok()) {
+          return status::InvalidField(absl::StrCat("texts[", i, "]"), document.status().message());
+        }
+        documents_[static_cast<size_t>(i)] = *std::move(document);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Group& group() const { return groups_[group_]; }
+
+  bool IsLastPass() const { return pass_ + 1 >= group().models.size(); }
 
   // Splits the texts for the next model.
   absl::Status BeginPass() {
     sentences_.clear();
-    response_.Clear();
+    decoded_.Clear();
     next_ = 0;
-    if (pass_ == models_.size()) {
+    if (pass_ == group().models.size()) {
       return absl::OkStatus();
     }
-    const engine::DecodeModel& model = *models_[pass_];
+    const serving::ServedModel& served = *group().models[pass_];
+    BW_ASSIGN_OR_RETURN(model_, core_.models().Lookup(served.name(), served.version()));
+    const engine::DecodeModel& model = *model_;
+    BW_RETURN_IF_ERROR(core_.quarantine().Check(model, SteadyNow()));
     v1::DecodeOptions options;
     const auto resolve = [&]() -> absl::StatusOr<std::shared_ptr<const engine::ResolvedOptions>> {
       auto resolved = engine::ResolveOptions(model, options);
@@ -258,7 +359,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       }
     }
     if (!options.required_sequences().empty()) {
-      const int beam = models_[pass_]->config().default_options().beam_size();
+      const int beam = model_->config().default_options().beam_size();
       options.set_beam_size(std::max({kLeastBeam, beam, options.n_best()}));
       options.set_lexical_shortlist(false);
     }
@@ -290,7 +391,8 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       for (const size_t number : batch) {
         Submit(number);
       }
-      if (batch.empty() && !EndPass()) {
+      if (batch.empty()) {
+        EndPass();
         return;
       }
     }
@@ -306,7 +408,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     options.priority = caller_.priority;
     options.call = call_;
     core_.engine().DecodeResolved(
-        models_[pass_], std::move(source), sentences_[number].options, options,
+        model_, std::move(source), sentences_[number].options, options,
         [self = shared_from_this(), number](absl::StatusOr<v1::Decoded> decoded) {
           self->Take(number, std::move(decoded));
         });
@@ -357,7 +459,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       const v1::Hypothesis& hypothesis = decoded->hypotheses(i);
       found.push_back({hypothesis.text(), {}});
       if (!units_[sentence.unit].elements.empty()) {
-        const engine::DecodeModel& model = *models_[pass_];
+        const engine::DecodeModel& model = *model_;
         found.back().words = AlignWords(model.source(), sentence.text, model.target(), hypothesis,
                                         SeparatesTarget());
       }
@@ -366,7 +468,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   }
 
   bool SeparatesTarget() const {
-    return SeparatesWords(models_[pass_]->config().translation().target_language());
+    return SeparatesWords(model_->config().translation().target_language());
   }
 
   void Count(v1::Decoded decoded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -376,36 +478,45 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     }
     queue_ms_ += decoded.queue_ms();
     compute_ms_ += decoded.compute_ms();
-    *response_.add_results()->mutable_decoded() = std::move(decoded);
+    *decoded_.add_results()->mutable_decoded() = std::move(decoded);
   }
 
   // The error of the first sentence is the call's, whichever ended first.
   void Fail(size_t number, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     num_model_faults_ += absl::IsInternal(why) ? 1 : 0;
     ++num_failed_;
-    *response_.add_results()->mutable_error() = status::ToRpcStatus(why, status::Room::kBody);
+    *decoded_.add_results()->mutable_error() = status::ToRpcStatus(why, status::Room::kBody);
     if (failure_.ok() || number < failed_) {
       failed_ = number;
       failure_ = why;
     }
   }
 
-  // False if the call is answered.
-  bool EndPass() {
+  // Starts the next pass or the next language, or answers the call.
+  void EndPass() {
     absl::Status status = Outcome();
-    if (status.ok() && pass_ < models_.size()) {
+    const bool is_translated = pass_ < group().models.size();
+    if (is_translated) {
       CountPass();
+    }
+    if (!status.ok()) {
+      Answer(status);
+      return;
+    }
+    if (is_translated) {
       JoinTexts();
+    }
+    if (!IsLastPass()) {
       ++pass_;
-      status = BeginPass();
-    } else if (pass_ < models_.size()) {
-      CountPass();
+      StartPass();
+      return;
     }
-    if (status.ok() && pass_ < models_.size()) {
-      return true;
+    WriteGroup();
+    if (++group_ == groups_.size()) {
+      Answer(status);
+    } else {
+      StartGroup();
     }
-    Answer(status);
-    return false;
   }
 
   absl::Status Outcome() {
@@ -457,9 +568,9 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 
   void CountPass() {
     absl::MutexLock lock(&mutex_);
-    core_.metrics().CountSources(*models_[pass_], response_);
-    core_.quarantine().Count(*models_[pass_], response_.results_size() - num_failed_,
-                             num_model_faults_, SteadyNow());
+    core_.metrics().CountSources(*model_, decoded_);
+    core_.quarantine().Count(*model_, decoded_.results_size() - num_failed_, num_model_faults_,
+                             SteadyNow());
   }
 
   void Answer(const absl::Status& status) {
@@ -468,8 +579,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     work.queue_ms = queue_ms_;
     work.compute_ms = compute_ms_;
     work.num_failed = num_failed_;
-    core_.calls().Count(caller_, models_.empty() ? nullptr : models_.back().get(), status, started_,
-                        work);
+    core_.calls().Count(caller_, model_.get(), status, started_, work);
     if (!status.ok() && num_sentences_ == 0) {
       core_.metrics().CountRejection(status);
     }
@@ -477,25 +587,30 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       done_(status);
       return;
     }
-    v1::TranslateResponse response;
-    response.set_source_language(route_.source);
-    response.set_target_language(route_.target);
-    response.set_confidence(confidence_);
+    done_(std::move(response_));
+  }
+
+  // The translations of the language's texts.
+  void WriteGroup() {
     size_t unit = 0;
-    for (int i = 0; i < request_.texts_size(); ++i) {
-      v1::Translation& translation = *response.add_translations();
-      if (models_.empty()) {  // a language into itself
-        translation.set_text(std::move(*request_.mutable_texts(i)));
+    for (const int number : group().texts) {
+      v1::Translation& translation = *response_.mutable_translations(number);
+      if (const DetectedLanguage& source = sources_[static_cast<size_t>(number)];
+          source.confidence > 0) {
+        translation.set_source_language(group().route.source);
+        translation.set_confidence(source.confidence);
+      }
+      if (group().models.empty()) {  // a language into itself
+        translation.set_text(std::move(*request_.mutable_texts(number)));
         continue;
       }
       size_t behind = unit;
-      while (behind < places_.size() && places_[behind].text_number == i) {
+      while (behind < places_.size() && places_[behind].text_number == number) {
         ++behind;
       }
-      WriteText(documents_[static_cast<size_t>(i)], unit, behind, translation);
+      WriteText(documents_[static_cast<size_t>(number)], unit, behind, translation);
       unit = behind;
     }
-    done_(std::move(response));
   }
 
   // The document whose units are from `first` to before `behind`.
@@ -523,17 +638,20 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   const absl::Time started_;
   const TranslateDone done_;
   serving::MemoryAccount::Hold hold_;
-  Route route_;
-  std::vector<ModelPtr> models_;  // of the route
+  std::vector<DetectedLanguage> sources_;  // of each text; confidence 0: as the request has it
+  std::vector<Group> groups_;
   uint64_t call_ = 0;
   size_t num_alternatives_ = 0;
   v1::TranslateRequest request_;
-  double confidence_ = 0;            // of a language that was found out
-  std::vector<Document> documents_;  // of the texts, without their units
-  std::vector<MarkedText> units_;    // of all texts, as the models so far translated them
+  v1::TranslateResponse response_;
+  std::vector<Document> documents_;  // of each text
+  // Of the language's texts.
+  size_t group_ = 0;
+  std::vector<MarkedText> units_;                 // as the models so far translated them
   std::vector<std::vector<MarkedText>> further_;  // of each unit, by rank
   // Of the pass.
   size_t pass_ = 0;
+  ModelPtr model_;
   std::shared_ptr<const engine::ResolvedOptions> options_;
   std::shared_ptr<const engine::ResolvedOptions> marked_options_;  // with attention
   std::vector<UnitPlace> places_;                                  // of each unit
@@ -549,7 +667,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   size_t most_in_flight_ ABSL_GUARDED_BY(mutex_) = kMaxInFlight;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   size_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // the sentence that it is of
-  v1::DecodeResponse response_;                // for metrics
+  v1::DecodeResponse decoded_;                 // for metrics
   int num_failed_ = 0;
   int num_model_faults_ = 0;
   double queue_ms_ = 0;
@@ -567,10 +685,11 @@ absl::StatusOr<std::vector<DetectedLanguage>> Translator::Detect(absl::string_vi
                          [&](absl::string_view tag) { return directions.Resolve(tag); });
 }
 
-std::pair<std::vector<ModelPtr>, Directions> Translator::Served() const {
-  std::vector<ModelPtr> models;
+std::pair<std::vector<serving::ServedModelPtr>, Directions> Translator::Served() const {
+  std::vector<serving::ServedModelPtr> models;
   std::vector<Direction> directions;
-  for (ModelPtr& model : core_.models().AllServed()) {  // by name, the newest version first
+  for (serving::ServedModelPtr& model :
+       core_.models().AllListed()) {  // by name, the newest version first
     const v1::TranslationConfig& translation = model->config().translation();
     const bool is_newest = models.empty() || models.back()->name() != model->name();
     if (model->config().has_translation() && is_newest) {

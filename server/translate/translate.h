@@ -56,7 +56,7 @@ class Translator {
   class Call;
 
   // Models that translate, each by its newest version, and their directions.
-  std::pair<std::vector<serving::ModelPtr>, Directions> Served() const;
+  std::pair<std::vector<serving::ServedModelPtr>, Directions> Served() const;
   absl::StatusOr<std::shared_ptr<const SentenceSplitter>> SplitterFor(const std::string& language);
 
   serving::Core& core_;

@@ -92,8 +92,8 @@ bool Set(const std::string& name, const std::string& value, StreamQuery& query,
 // The only one of the models that hears sound; empty if there is not exactly one.
 std::string OnlyModelWithSound(const serving::ModelRegistry& models) {
   std::set<std::string> names;
-  for (const serving::ModelPtr& model : models.AllServed()) {
-    if (model->parts().sound != nullptr) {
+  for (const serving::ServedModelPtr& model : models.AllListed()) {
+    if (model->config().has_sound()) {
       names.insert(model->name());
     }
   }

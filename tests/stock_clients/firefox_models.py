@@ -1,19 +1,23 @@
 """deploy/translation/firefox_models.py and check_translations.py against made-up models that lie as Mozilla lays theirs out, in a folder and behind a
-server on loopback.
+server on loopback; and all directions in one server with memory for two of them.
 
 Usage: firefox_models.py BIN MODEL TOOLS
 """
 
+import concurrent.futures
 import functools
 import gzip
 import hashlib
 import http.server
 import json
 import pathlib
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import urllib.error
 import urllib.request
 
 import marian_files
@@ -133,13 +137,98 @@ def check_comparison(http_address, scratch):
     check(compare(found[1:])[0] == 1, "39 translations of 40 sentences")
 
 
+def over_grpc(grpc, source, target):
+    """As translate, by the command line, which calls rpc Translate."""
+    done = subprocess.run([pathlib.Path(sys.argv[1]) / "beamwright", "translate", "--server", grpc, "--source", source,
+                           "--target", target], input="w4 w6 w9!\n", capture_output=True, text=True, timeout=120)
+    return done.stdout.removesuffix("\n") if done.returncode == 0 else done.stderr
+
+
+def sums(process, name):
+    """The sum of a metric over its labels."""
+    text = urllib.request.urlopen(f"http://{process.metrics}/metrics", timeout=60).read().decode()
+    return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
+
+
+def add_damaged(made):
+    """English to Swedish, which cannot be loaded."""
+    folder = made / "ensv/1"
+    shutil.copytree(made / "enfr/1", folder)
+    config = folder / "model.textproto"
+    config.write_text(config.read_text().replace('"fr"', '"sv"').replace('"enfr"', '"ensv"'))
+    (folder / "model.bin").write_text("no model")
+
+
+def check_damaged(http):
+    """The model is named and not tried again at once; its neighbours serve, also in the same route."""
+    for source in ("en", "es", "en"):
+        body = f"q=w4&source={source}&target=sv".encode()
+        try:
+            urllib.request.urlopen(f"http://{http}/translate", body, timeout=60)
+            check(False, "a damaged model translates")
+        except urllib.error.HTTPError as error:
+            text = error.read().decode()
+            check(error.code == 503 and "model 'ensv' version 1 could not be loaded" in text, f"{error.code} {text}")
+            check(int(error.headers["Retry-After"]) <= 5, str(error.headers))
+    with urllib.request.urlopen(f"http://{http}/v1/models", timeout=60) as answer:
+        models = {model["name"]: model for model in json.load(answer)["models"]}
+    check(not models["ensv"].get("ready") and "model.bin" in models["ensv"]["reason"], str(models["ensv"]))
+    check(models["enfr"]["ready"], str(models["enfr"]))
+
+
+def check_leaving(http, pairs):
+    """Clients that close the connection while a model is loaded for them."""
+    host, port = http.split(":")
+    for source, target in pairs:
+        with socket.create_connection((host, int(port))) as connection:
+            body = f"q=w4&source={source}&target={target}".encode()
+            connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+                               b"Content-Length: %d\r\n\r\n%s" % (len(body), body))  # fmt: skip
+
+
+def check_on_demand(made, expected):
+    """With memory for two models: many clients at once get what a server with all in memory answers."""
+    most = max(sum(path.stat().st_size for path in (made / name).rglob("*") if path.is_file()) for name in DIRECTIONS)
+    add_damaged(made)
+    pairs = list(expected)
+    with server("--model-repository", made, "--model-control", "on-demand", "--max-model-bytes",
+                str(2 * most + most // 2)) as (grpc, http, process):  # fmt: skip
+        check(sums(process, "beamwright_model_in_memory") == 0 and sums(process, "beamwright_ready") == 1, "at the start")
+
+        def ask(client):
+            for i in range(len(pairs)):
+                pair = pairs[(i * (client + 1) + 3 * client) % len(pairs)]
+                found = translate(http, *pair) if (i + client) % 2 else over_grpc(grpc, *pair)
+                check(found == expected[pair], f"{pair}: {found!r}, expected {expected[pair]!r}")
+
+        with concurrent.futures.ThreadPoolExecutor() as clients:
+            list(clients.map(ask, range(4)))
+        check(sums(process, "beamwright_model_evictions_total") >= 4, "few models have left")
+        check(sums(process, "beamwright_model_in_memory") <= 2, "more are in memory than the budget allows")
+        check_damaged(http)
+        check_leaving(http, pairs)
+        check(all(translate(http, *pair) == text for pair, text in expected.items()), "after clients left")
+        late = concurrent.futures.ThreadPoolExecutor()
+        outcomes = [late.submit(outcome, http, pair) for pair in pairs]
+    for pair, one in zip(pairs, outcomes):
+        check(one.result() in (expected[pair], "refused"), f"in a drain: {one.result()}")
+
+
+def outcome(http, pair):
+    try:
+        return translate(http, *pair)
+    except OSError:
+        return "refused"
+
+
 def check_serving(made):
     """One server translates between all pairs of the languages."""
+    codes = ("de", "en", "es", "fr")
     with server("--model-repository", made) as (_, http_address, _):
-        codes = ("de", "en", "es", "fr")
-        found = [translate(http_address, source, target) for source in codes for target in codes]
-        check(len(set(found)) > 8, found)
+        expected = {(source, target): translate(http_address, source, target) for source in codes for target in codes}
+        check(len(set(expected.values())) > 8, expected)
         check_comparison(http_address, made.parent)
+    check_on_demand(made, expected)
 
 
 def main():

@@ -130,8 +130,9 @@ def check_detection(http, spanish="El perro de mi hermana duerme todo el día en
         print("without libcld2: no language is found out")
         return
     check(answer[0]["language"] == "es" and answer[0]["confidence"] > 50, f"{status} {answer}")
-    for code, text in (("en", "The dog of my sister sleeps in the kitchen all day."),
-                       ("fr", "Le chien de ma sœur dort toute la journée dans la cuisine.")):
+    english = "The dog of my sister sleeps in the kitchen all day."
+    french = "Le chien de ma sœur dort toute la journée dans la cuisine."
+    for code, text in (("en", english), ("fr", french)):
         answer = ask(http, "/detect", f"q={urllib.parse.quote(text)}".encode(), "application/x-www-form-urlencoded")[1]
         check(answer[0]["language"] == code, f"{text}: {answer}")
     # Finnish is not served.
@@ -141,8 +142,16 @@ def check_detection(http, spanish="El perro de mi hermana duerme todo el día en
     check(status == 400 and "source: could not be found out" in answer["error"], f"{status} {answer}")
     found, named = (ask(http, "/translate", {"q": spanish, "source": source, "target": "fr"})[1] for source in ("auto", "es"))
     check(found["translatedText"] == named["translatedText"] and found["detectedLanguage"]["language"] == "es", str(found))
+    # Each text by its own language, and the rest by that of all together.
+    batch = [spanish, english, "", french, f"{spanish} {spanish}"]
+    answer = ask(http, "/translate", {"q": batch, "source": "auto", "target": "fr"})[1]
+    check([one["language"] for one in answer["detectedLanguage"]] == ["es", "en", "es", "fr", "es"], str(answer))
+    alone = [ask(http, "/translate", {"q": text, "source": source, "target": "fr"})[1]["translatedText"]
+             for text, source in zip(batch, ("es", "en", "es", "fr", "es"))]  # fmt: skip
+    check(answer["translatedText"] == alone and alone[3] == french, f"{answer} {alone}")
     with contextlib.closing(deepl.DeepLClient("any", server_url=f"http://{http}")) as client:
-        check(client.translate_text(spanish, target_lang="FR").detected_source_lang == "ES", "deepl: ES")
+        results = client.translate_text([spanish, english], target_lang="FR")
+        check([result.detected_source_lang for result in results] == ["ES", "EN"], "deepl: ES, EN")
 
 
 def check_deepl(http, words="w4 w6 w9! w8 w3!"):
@@ -156,7 +165,8 @@ def check_deepl(http, words="w4 w6 w9! w8 w3!"):
         xml = client.translate_text("<a>w4 <k>w6</k> w8</a>", source_lang="en", target_lang="fr", tag_handling="xml",
                                     ignore_tags=["k"], split_sentences="nonewlines", formality="prefer_less")
         check("<k>w6</k>" in xml.text and xml.text.startswith("<a>"), f"deepl: {xml.text}")
-        check([str(one) for one in client.get_source_languages()] == ["EN", "ES", "FR"], "deepl: languages")
+        check([str(one) for one in client.get_source_languages()] == ["EN", "ES"], "deepl: source languages")
+        check([str(one) for one in client.get_target_languages()] == ["EN", "FR"], "deepl: target languages")
         check(client.get_usage().character.count >= len(words) and not client.get_usage().any_limit_reached, "usage")
         for options, message in (({"target_lang": "XX"}, "target_lang: 'XX' is not supported"),
                                  ({"target_lang": "FR", "formality": "more"}, "formality: is not supported"),

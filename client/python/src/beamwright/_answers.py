@@ -128,7 +128,12 @@ def scored(message: Any, source: str | None, response: Any) -> Scored:
 def translations(response: Any) -> list[Translation]:
     """Of a TranslateResponse."""
     return [
-        Translation(one.text, tuple(one.alternatives), response.source_language, response.target_language)
+        Translation(
+            one.text,
+            tuple(one.alternatives),
+            one.source_language or response.source_language,
+            response.target_language,
+        )
         for one in response.translations
     ]
 
