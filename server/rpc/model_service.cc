@@ -15,14 +15,10 @@ ModelService::ModelService(const Gate& gate, const serving::ModelRegistry& model
               const std::string version = request.version();
               models.Await(name, version, absl::InfiniteFuture(),
                            [&models, name, version, answer](const absl::Status& status) {
-                             absl::StatusOr<v1::ModelDescription> description(status);
                              if (status.ok()) {
-                               description = models.Describe(name, version);
-                             }
-                             if (description.ok()) {
-                               answer(*description);
+                               answer(models.Describe(name, version));
                              } else {
-                               answer(description.status());
+                               answer(status);
                              }
                            });
             }));
