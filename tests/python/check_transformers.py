@@ -23,6 +23,17 @@ from beam_search import beam_search  # noqa: E402
 
 SIZE, BEGIN, END, LONGEST = 40, 0, 3, 8
 SMALL = {"vocab_size": SIZE, "hidden_size": 32, "num_hidden_layers": 2}
+GATED_DELTA = {
+    "intermediate_size": 48,
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+}
 MODELS = {
     "mamba": lambda: transformers.MambaForCausalLM(transformers.MambaConfig(**SMALL, state_size=8)),
     "falcon_mamba": lambda: transformers.FalconMambaForCausalLM(transformers.FalconMambaConfig(**SMALL, state_size=8)),
@@ -34,25 +45,27 @@ MODELS = {
     "xlstm": lambda: transformers.xLSTMForCausalLM(
         transformers.xLSTMConfig(**(SMALL | {"hidden_size": 128}), num_blocks=2, num_heads=2)
     ),
+    # Layers of both kinds: the caches of attention grow.
+    "jamba": lambda: transformers.JambaForCausalLM(
+        transformers.JambaConfig(
+            **SMALL,
+            intermediate_size=48,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            attn_layer_period=2,
+            attn_layer_offset=1,
+            num_experts=1,
+            num_experts_per_tok=1,
+            mamba_d_state=8,
+            mamba_dt_rank=4,
+        )
+    ),
+    "qwen3_next": lambda: transformers.Qwen3NextForCausalLM(
+        transformers.Qwen3NextConfig(**SMALL, **GATED_DELTA, num_experts=0, mlp_only_layers=[0, 1])
+    ),
+    "qwen3_5": lambda: transformers.Qwen3_5ForCausalLM(transformers.Qwen3_5TextConfig(**SMALL, **GATED_DELTA)),
 }
 REFUSED = {
-    "jamba": (
-        lambda: transformers.JambaForCausalLM(
-            transformers.JambaConfig(
-                **SMALL,
-                intermediate_size=48,
-                num_attention_heads=2,
-                num_key_value_heads=1,
-                attn_layer_period=2,
-                attn_layer_offset=1,
-                num_experts=1,
-                num_experts_per_tok=1,
-                mamba_d_state=8,
-                mamba_dt_rank=4,
-            )
-        ),
-        "attention, whose keys and values grow",
-    ),
     "recurrent_gemma": (
         lambda: transformers.RecurrentGemmaForCausalLM(
             transformers.RecurrentGemmaConfig(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import pathlib
@@ -35,8 +36,9 @@ def from_transformers(
 ) -> Bundle:
     """Exports one step of a causal model, writes a bundle, and compares its answers with the model's.
 
-    The model's cache becomes the step's states: of Mamba, Mamba-2, FalconMamba, RWKV-4, xLSTM, and of gated
-    DeltaNet layers. Layers of attention, whose cache grows by the token, are refused.
+    The model's cache becomes the step's states: of Mamba, Mamba-2, FalconMamba, RWKV-4 and xLSTM, and of models
+    that mix recurrent layers with attention over all tokens, as Jamba, Qwen3-Next and Qwen3.5 do. Windows of
+    attention, and models that keep states in their layers (RecurrentGemma), are refused.
 
     Args:
         model: A causal language model of transformers, in f32 on the CPU. It is put into eval mode meanwhile.
@@ -50,7 +52,7 @@ def from_transformers(
         flags: More of `beamwright-graph init`'s.
 
     Raises:
-        ExportError: The model keeps something else than states of fixed shapes, cannot be exported, or the
+        ExportError: The model keeps another kind of cache, cannot be exported, or the
             bundle answers otherwise.
     """
     import torch
@@ -64,7 +66,8 @@ def from_transformers(
     with _quiet(model), tempfile.TemporaryDirectory(prefix="beamwright-") as scratch:
         step = _step_of(model)
         graph = pathlib.Path(scratch) / "step.onnx"
-        starts = step.export(graph)
+        with _plain_attention(model):
+            starts = step.export(graph)
         vocabulary = _vocabulary(model, tokenizer, pathlib.Path(scratch))
         said = [*_bundles.flags_of(begin_ids, end_ids, name), "--decoder"]
         said += ["--token-input", "token", "--logits-output", "logits"]
@@ -77,6 +80,32 @@ def from_transformers(
         ]  # a step from there was compared
         checked = _compare(out, model, tokenizer)
     return _bundles.Bundle(out, tuple(guesses), tuple(notes), checked)
+
+
+@contextlib.contextmanager
+def _plain_attention(model: Any) -> Iterator[None]:
+    """Attention of one token over its whole cache: no mask, and no copy of keys for each query's head."""
+    import torch
+    import transformers
+
+    def attend(_: Any, *arguments: Any, scaling: Any = None, **__: Any) -> Any:
+        query, key, value = arguments[:3]  # the mask is behind them
+        heads, groups, width = query.shape[1], key.shape[1], query.shape[3]
+        queries = query.reshape(-1, groups, heads // groups, width)
+        scores = torch.matmul(queries, key.transpose(2, 3)) * (width**-0.5 if scaling is None else scaling)
+        read = torch.matmul(torch.softmax(scores, -1), value)
+        return read.reshape(-1, 1, heads, value.shape[3]), None
+
+    before = getattr(model.config, "_attn_implementation", None)
+    if before is None or not hasattr(model, "set_attn_implementation"):
+        yield
+        return
+    transformers.AttentionInterface.register("beamwright", attend)
+    try:
+        model.set_attn_implementation("beamwright")
+        yield
+    finally:
+        model.set_attn_implementation(before)
 
 
 def _special(model: Any, tokenizer: Any, begin: Any, end: Any) -> tuple[Any, Any]:
@@ -134,25 +163,31 @@ def _vocabulary(model: Any, tokenizer: Any, folder: pathlib.Path) -> Any:
 class _OfLayers:
     """transformers' Cache: a list of layers, each with the states of its convolutions and recurrences."""
 
-    dynamo = False
-
     def __init__(self, cache: Any) -> None:
         self._cache = cache
+        self.grows = False
         for place, layer in enumerate(cache.layers):
-            if getattr(layer, "conv_states", None) is None or hasattr(layer, "keys"):
+            # Names of types: a cache of a window or of quantised keys has keys, too.
+            grows = type(layer).__name__ in ("DynamicLayer", "LinearAttentionAndFullAttentionLayer")
+            if not grows and (getattr(layer, "conv_states", None) is None or hasattr(layer, "keys")):
                 raise ExportError(
-                    f"layer {place} keeps a cache of {type(layer).__name__}: attention, whose keys and values "
-                    "grow by the token. from_transformers takes models whose layers are all recurrent"
+                    f"layer {place} keeps a cache of {type(layer).__name__}: from_transformers takes recurrent "
+                    "layers, and attention over all tokens"
                 )
+            self.grows = self.grows or grows
+        self.dynamo = self.grows  # the other exporter joins extents of rows and of caches into shapes
 
-    def slots(self, cache: Any) -> Iterator[tuple[str, dict[int, Any], int]]:
+    def slots(self, cache: Any) -> Iterator[tuple[str, dict[Any, Any], Any]]:
         for place, layer in enumerate(cache.layers):
-            for number in layer.conv_states:
+            for number in getattr(layer, "conv_states", None) or {}:
                 suffix = f"{place}" if number == 0 else f"{place}_{number}"
                 for kind in ("conv", "recurrent"):
                     states = getattr(layer, f"{kind}_states")
                     if states[number] is not None:
                         yield f"{kind}_{suffix}", states, number
+            for kind in ("keys", "values"):
+                if getattr(layer, kind, None) is not None:
+                    yield f"{kind}_{place}", vars(layer), kind
 
     def read(self, cache: Any) -> dict[str, Any]:
         return {name: states[number] for name, states, number in self.slots(cache)}
@@ -161,7 +196,9 @@ class _OfLayers:
         cache = copy.copy(self._cache)
         cache.layers = [copy.copy(layer) for layer in self._cache.layers]
         for layer in cache.layers:
-            layer.conv_states, layer.recurrent_states = dict(layer.conv_states), dict(layer.recurrent_states)
+            for kind in ("conv_states", "recurrent_states"):
+                if hasattr(layer, kind):
+                    setattr(layer, kind, dict(getattr(layer, kind)))
         for (_, states, number), value in zip(list(self.slots(cache)), values, strict=True):
             states[number] = value.clone()  # the model writes into it
         return cache
@@ -170,7 +207,7 @@ class _OfLayers:
 class _OfMatrices:
     """xLSTM's cache: a tuple of tensors for each layer."""
 
-    dynamo = False
+    dynamo = grows = False
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache
@@ -209,6 +246,7 @@ class _Columns:
 class _OfColumns:
     """RWKV-4's cache: five tensors [rows, width, layers]."""
 
+    grows = False
     dynamo = True  # the other exporter writes results into zeros, by which rows cannot be separated
 
     _NAMES = ("ffn", "shift", "numerator", "denominator", "exponent")
@@ -265,19 +303,25 @@ def _step_of(model: Any) -> Any:
             self.model = model
 
         def forward(self, token: Any, *states: Any) -> Any:
-            results = self.model(input_ids=token.unsqueeze(1), use_cache=True, **{argument: form.write(states)})
+            more = {argument: form.write(states[1:] if form.grows else states)}
+            if form.grows:
+                more["position_ids"] = states[0]
+            results = self.model(input_ids=token.unsqueeze(1), use_cache=True, **more)
             return (results.logits[:, -1], *form.read(results[argument]).values())
 
         def export(self, path: pathlib.Path) -> dict[str, float]:
             """Writes the graph. Returns what fills each state before the first token."""
             states = {kind: value.detach().clone() for kind, value in form.read(cache).items()}
-            starts = _starts(self, list(states), list(states.values()), run)
-            names = ["token", *states]
+            starts = _starts(self, list(states), list(states.values()), run, form.grows)
+            position = [torch.full([3, 1], 2)] if form.grows else []
+            names = ["token", *(["position"] if form.grows else []), *states]
             results = ["logits", *(f"{kind}_next" for kind in states)]
             rows: dict[str, Any]
             if form.dynamo:
                 axes = {0: torch.export.Dim("rows")}
-                rows = {"dynamic_shapes": {"token": axes, "states": (axes,) * len(states)}, "verbose": False}
+                longer = {**axes, 2: torch.export.Dim("past")}
+                shapes = [longer if kind.startswith(("keys_", "values_")) else axes for kind in names[1:]]
+                rows = {"dynamic_shapes": {"token": axes, "states": tuple(shapes)}, "verbose": False}
             else:
                 rows = {
                     "opset_version": _OPSET,
@@ -286,7 +330,7 @@ def _step_of(model: Any) -> Any:
             try:
                 torch.onnx.export(
                     self,
-                    (torch.tensor([1, 0, 1]), *states.values()),
+                    (torch.tensor([1, 0, 1]), *position, *states.values()),
                     str(path),
                     dynamo=form.dynamo,
                     input_names=names,
@@ -302,13 +346,19 @@ def _step_of(model: Any) -> Any:
     return Step()
 
 
-def _starts(step: Any, names: list[str], states: list[Any], run: Callable[..., Any]) -> dict[str, float]:
+def _starts(
+    step: Any, names: list[str], states: list[Any], run: Callable[..., Any], grows: bool
+) -> dict[str, float]:
     """What fills each state before the first token. ExportError if a step from there is another."""
     import torch
 
     starts = {kind: -1e30 if kind.startswith("exponent") else 0.0 for kind in names}
-    filled = [torch.full_like(state, starts[kind]) for kind, state in zip(names, states, strict=True)]
-    logits = step(torch.tensor([1, 0, 1]), *filled)[0]
+    filled = [
+        state[:, :, :0] if kind.startswith(("keys_", "values_")) else torch.full_like(state, starts[kind])
+        for kind, state in zip(names, states, strict=True)
+    ]
+    position = [torch.zeros([3, 1], dtype=torch.int64)] if grows else []
+    logits = step(torch.tensor([1, 0, 1]), *position, *filled)[0]
     _, _, results = run(torch.tensor([[1]]))
     difference = float((logits[0] - results.logits[0, -1]).abs().max())
     if not difference <= _bundles.TOLERANCE:
