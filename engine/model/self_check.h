@@ -16,8 +16,8 @@ absl::Status SelfCheck(EncoderPart& encoder, int num_tokens);
 // The same for rows stacked, which fall back to one at a time, also where a step fails.
 void SelfCheck(DecoderPart& decoder, int num_tokens);
 
-// Fills decoder.most_steps, by steps on states of zeros. An error if the first step fails.
-absl::Status FindMostSteps(DecoderPart& decoder, int num_tokens);
+// Fills decoder.most_steps, by steps on states of zeros; 0 where the first step fails.
+void FindMostSteps(DecoderPart& decoder, int num_tokens);
 
 }  // namespace beamwright::engine
 

@@ -23,7 +23,8 @@ bool IsCache(const DecoderGuess& guess, const Port& input) {
 std::string MaskedCache(const DecoderGuess& guess, const Port& input) {
   const LengthKind kind = GuessLengthKind(guess.graph, input.node);
   const bool is_mask = kind == LengthKind::kMask || kind == LengthKind::kAdditiveMask;
-  if (!is_mask || (guess.has_encoder && !HasWord(input.name, {"decoder"}))) {
+  if (!is_mask || HasWord(input.name, {"encoder", "memory", "source", "src"}) ||
+      (guess.has_encoder && !HasWord(input.name, {"decoder"}))) {
     return "";
   }
   for (const StateRole& state : guess.roles.states) {
