@@ -19,6 +19,12 @@ constexpr absl::Duration kLatest = absl::Seconds(10);
 // This part of rows and bytes is kept for calls of which no source runs.
 constexpr int kShareOfNewcomers = 8;
 
+// Rows that each client with more than one source has running at most, for each thread, while
+// there are clients with one: a step is as fast a row with more of them, but all wait for it.
+constexpr int kRowsBesideOthers = 32;
+// For how long after one was last answered: it may call again.
+constexpr absl::Duration kOthersStay = absl::Seconds(1);
+
 // While sources arrive, this part of the bytes is left for them to grow into.
 constexpr int64_t kShareToGrowInto = 16;
 
@@ -202,7 +208,10 @@ void Admission::CountIn(int stream, Queued& queued) {
 
 void Admission::CountOut(const Request& request, int rows, double cost) {
   absl::MutexLock lock(&mutex_);
-  queue_.Ended(request.call.tenant, rows, request.call.call, ClientOf(request.call));
+  if (queue_.Ended(request.call.tenant, rows, request.call.call, ClientOf(request.call),
+                   request.is_stream())) {
+    others_until_ = clock_() + kOthersStay;
+  }
   if (request.is_stream()) {
     arriving_ -= request.reserved();
   }
@@ -257,6 +266,9 @@ FairQueue::Room Admission::RoomBeside(const Reserved& all) const {
   room.bytes_kept = options_.max_bytes / kShareOfNewcomers;
   room.stream_bytes = of_streams - arriving_.bytes;
   room.bytes_without_calls = left - arriving_.bytes;
+  if (clock_() < others_until_) {
+    room.rows_of_client = kRowsBesideOthers * options_.num_threads;
+  }
   return room;
 }
 

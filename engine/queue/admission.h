@@ -157,6 +157,8 @@ class Admission {
   // Taken and not answered, of requests whose sources arrive while they are searched.
   Reserved arriving_ ABSL_GUARDED_BY(mutex_);
   int num_large_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted, of models that no cache holds
+  // Until then clients with one source count as present.
+  absl::Time others_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);

@@ -211,8 +211,13 @@ void FairQueue::SetRuns(Party& party, uint64_t client, uint64_t call, bool runs)
 }
 
 bool FairQueue::MustLeave(const Ticket& ticket, const Room& room) const {
-  if (CountRunning(by_client_, ClientOf(ticket)) == 0) {
+  const auto own = by_client_.find(ClientOf(ticket));
+  if (own == by_client_.end() || own->second.running == 0) {
     return false;
+  }
+  if (own->second.rows > 0 && !ticket.is_stream &&
+      ticket.rows > room.rows_of_client - own->second.rows) {
+    return true;
   }
   const int divisor = CountRunning(by_call_, ticket.call) > 0 ? 1 : 2;
   return ticket.rows > room.rows - room.rows_kept / divisor ||
@@ -363,8 +368,13 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place&
 
 std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> ticket) {
   const uint64_t client = ClientOf(*ticket);
-  if (client != 0 && ++by_client_[client].running == 1) {
-    SetRuns(party, client, true);
+  if (client != 0) {
+    Counts& counts = by_client_[client];
+    ++counts.taken;
+    counts.rows += ticket->is_stream ? 0 : ticket->rows;
+    if (++counts.running == 1) {
+      SetRuns(party, client, true);
+    }
   }
   if (ticket->call != 0 && ++by_call_[ticket->call].running == 1) {
     SetRuns(party, client, ticket->call, true);
@@ -418,7 +428,8 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
   return nullptr;
 }
 
-void FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t client) {
+bool FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t client,
+                      bool is_stream) {
   Party& party = parties_.find(tenant == nullptr ? "" : tenant->name)->second;
   --party.running;
   party.running_rows -= rows;
@@ -428,11 +439,18 @@ void FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t
     EraseIfNone(by_call_, counted);
     SetRuns(party, id, call, false);
   }
-  if (const auto counted = by_client_.find(id);
-      counted != by_client_.end() && --counted->second.running == 0) {
+  const auto counted = by_client_.find(id);
+  if (counted == by_client_.end()) {
+    return !is_stream;
+  }
+  Counts& counts = counted->second;
+  counts.rows -= is_stream ? 0 : rows;
+  const bool is_alone = !is_stream && counts.taken == 1 && counts.waiting == 0;
+  if (--counts.running == 0) {
     EraseIfNone(by_client_, counted);
     SetRuns(party, id, false);
   }
+  return is_alone;
 }
 
 std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDeadOf(Party& party, Level& level,

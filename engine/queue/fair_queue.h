@@ -8,7 +8,9 @@
 // Some room is kept for them (Room): so a client with thousands of sources delays a call of one by
 // one source, and not until what it runs has ended. A client is a connection, or a call where that
 // is unknown. The calls of a client take turns by the same rules, and half of the room that is kept
-// is for those of which no source runs. Nothing that may run ever starves.
+// is for those of which no source runs. Where all that runs takes its steps together, a client that
+// runs one source waits for every row of a client that runs hundreds: Room bounds those too.
+// Nothing that may run ever starves.
 //
 // Choice and room are apart. The choice names the next ticket; VerdictOn says whether it fits. A
 // tenant at its running limits is passed over. A ticket that needs more rows than are free is
@@ -87,11 +89,15 @@ class FairQueue {
     int64_t stream_bytes = std::numeric_limits<int64_t>::max();
     // The bytes that there would be if all running calls had ended, and streams went on.
     int64_t bytes_without_calls = std::numeric_limits<int64_t>::max();
+    // Of a client with more than one source, streams aside.
+    int rows_of_client = std::numeric_limits<int>::max();
   };
   // The next one that fits into `room`, which from now on counts as running; null without one.
   std::unique_ptr<Ticket> Pop(const Room& room);
-  // A ticket of Pop has ended: its tenant, rows, call and client.
-  void Ended(const TenantPtr& tenant, int rows, uint64_t call = 0, uint64_t client = 0);
+  // A ticket of Pop has ended: its tenant, rows, call and client, and whether it was a stream.
+  // Returns whether it was a source that came alone: its client had no other one meanwhile.
+  bool Ended(const TenantPtr& tenant, int rows, uint64_t call = 0, uint64_t client = 0,
+             bool is_stream = false);
 
   // Those that are cancelled or past their deadline, wherever they stand.
   std::vector<std::unique_ptr<Ticket>> TakeDead(absl::Time now);
@@ -242,8 +248,8 @@ class FairQueue {
   absl::Status CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const;
 
   static Verdict VerdictOn(const Ticket& ticket, const Room& room);
-  // Its client has rows running, and must leave what is kept for others; or half of it, if its call
-  // has none.
+  // Its client has rows running, and must leave what is kept for others, or half of it if its call
+  // has none; or it has as many as it may.
   bool MustLeave(const Ticket& ticket, const Room& room) const;
   // The next ticket of a level that need not leave; false without one.
   bool Next(Level& level, const Room& room, Place& next) const;
@@ -275,6 +281,8 @@ class FairQueue {
   struct Counts {
     int waiting = 0;
     int running = 0;
+    int taken = 0;  // by Pop, since it had none
+    int rows = 0;   // that run, without those of streams
   };
   using CountsById = std::unordered_map<uint64_t, Counts>;
   static int CountRunning(const CountsById& counts, uint64_t id) {

@@ -335,6 +335,43 @@ TEST(FairQueueTest, HalfOfTheRoomIsKeptForOtherCallsOfTheClient) {
   EXPECT_EQ(count(), 1);
 }
 
+// Beside a client with one source, others run so many rows that it need not wait for long steps.
+TEST(FairQueueTest, RowsOfAClientAreBounded) {
+  FairQueue queue({});
+  FairQueue::Room room{1000, 1000};
+  room.rows_of_client = 20;
+  const auto push = [&queue](uint64_t client, int rows, bool is_stream = false) {
+    auto ticket = TicketOf(client, client, static_cast<int>(client));
+    ticket->rows = rows;
+    ticket->is_stream = is_stream;
+    ASSERT_TRUE(Push(queue, std::move(ticket)).ok());
+  };
+  const auto count = [&] {
+    std::map<int, int> taken;
+    while (const auto ticket = queue.Pop(room)) {
+      ++taken[NumberOf(*ticket)];
+    }
+    return taken;
+  };
+  push(3, 500, true);
+  for (int i = 0; i < 50; ++i) {
+    push(1, 8);
+    push(2, 100);
+    push(3, 8);
+  }
+  push(4, 4);
+  // Of each the first whatever its rows, and a stream's count for nothing.
+  EXPECT_EQ(count(), (std::map<int, int>{{1, 2}, {2, 1}, {3, 3}, {4, 1}}));
+  EXPECT_TRUE(queue.Ended(nullptr, 4, 4, 4)) << "it came alone";
+  EXPECT_FALSE(queue.Ended(nullptr, 500, 3, 3, true));
+  EXPECT_FALSE(queue.Ended(nullptr, 100, 2, 2));
+  EXPECT_EQ(count(), (std::map<int, int>{{2, 1}}));
+  EXPECT_FALSE(queue.Ended(nullptr, 8, 1, 1));
+  EXPECT_EQ(count(), (std::map<int, int>{{1, 1}}));
+  room.rows_of_client = 1000;
+  EXPECT_GT(count()[1], 40);
+}
+
 // When its sources have ended it is one of those of which none runs.
 TEST(FairQueueTest, ALargeCallIsNotStarvedByCallsOfItsClient) {
   FairQueue queue({});
