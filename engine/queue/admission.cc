@@ -268,6 +268,7 @@ FairQueue::Room Admission::RoomBeside(const Reserved& all) const {
   room.bytes_without_calls = left - arriving_.bytes;
   if (clock_() < others_until_) {
     room.rows_of_client = kRowsBesideOthers * options_.num_threads;
+    room.num_wide = std::max(1, room.rows_of_client / (2 * FairQueue::kWide));
   }
   return room;
 }

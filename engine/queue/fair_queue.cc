@@ -224,16 +224,30 @@ bool FairQueue::MustLeave(const Ticket& ticket, const Room& room) const {
          ticket.running_bytes > room.bytes - room.bytes_kept / divisor;
 }
 
+bool FairQueue::IsOnly(const Ticket& ticket) const {
+  const auto own = by_client_.find(ClientOf(ticket));
+  return own == by_client_.end() || own->second.waiting + own->second.running == 1;
+}
+
 bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
   // A client of which a source runs may have to leave while another one need not.
   constexpr int kMostLooks = 64;
-  auto client = level.clients.begin();
-  const auto end = level.clients.ring(level.clients.waiting.empty()).end();
-  for (int i = 0; i < kMostLooks && client != end; ++i, ++client) {
-    const auto call = client->calls.begin();
-    if (!MustLeave(*call->line.front(), room)) {
-      next = {client, call, call->line.begin()};
-      return true;
+  int looks = 0;
+  for (const bool runs : {false, true}) {
+    auto& ring = level.clients.ring(runs);
+    for (auto client = ring.begin(); client != ring.end(); ++client) {
+      const auto call = client->calls.begin();
+      const Ticket& ticket = *call->line.front();
+      if (num_wide_ >= room.num_wide && IsWide(ticket.rows, ticket.is_stream) && !IsOnly(ticket)) {
+        continue;  // others pass, however many of these there are
+      }
+      if (!MustLeave(ticket, room)) {
+        next = {client, call, call->line.begin()};
+        return true;
+      }
+      if (++looks == kMostLooks) {
+        return false;
+      }
     }
   }
   return false;
@@ -368,6 +382,7 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place&
 
 std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> ticket) {
   const uint64_t client = ClientOf(*ticket);
+  num_wide_ += IsWide(ticket->rows, ticket->is_stream) ? 1 : 0;
   if (client != 0) {
     Counts& counts = by_client_[client];
     ++counts.taken;
@@ -433,6 +448,7 @@ bool FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t
   Party& party = parties_.find(tenant == nullptr ? "" : tenant->name)->second;
   --party.running;
   party.running_rows -= rows;
+  num_wide_ -= IsWide(rows, is_stream) ? 1 : 0;
   const uint64_t id = ClientOf(call, client);
   if (const auto counted = by_call_.find(call);
       counted != by_call_.end() && --counted->second.running == 0) {

@@ -76,6 +76,7 @@ class FairQueue {
   // (status/error_details.h) and, where that is known, the time until there is room.
   absl::Status Push(std::unique_ptr<Ticket>& ticket, absl::Time now);
 
+  static constexpr int kWide = 64;
   // How many tickets pass one that waits for bytes of running calls.
   static constexpr int kMostPasses = 64;
 
@@ -91,6 +92,8 @@ class FairQueue {
     int64_t bytes_without_calls = std::numeric_limits<int64_t>::max();
     // Of a client with more than one source, streams aside.
     int rows_of_client = std::numeric_limits<int>::max();
+    // Of tickets with more than kWide rows, of such clients, how many may run.
+    int num_wide = std::numeric_limits<int>::max();
   };
   // The next one that fits into `room`, which from now on counts as running; null without one.
   std::unique_ptr<Ticket> Pop(const Room& room);
@@ -247,10 +250,13 @@ class FairQueue {
   absl::Status CheckPlaces(const Ticket& ticket) const;
   absl::Status CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const;
 
+  static bool IsWide(int rows, bool is_stream) { return !is_stream && rows > kWide; }
   static Verdict VerdictOn(const Ticket& ticket, const Room& room);
   // Its client has rows running, and must leave what is kept for others, or half of it if its call
   // has none; or it has as many as it may.
   bool MustLeave(const Ticket& ticket, const Room& room) const;
+  // Its client has no other one.
+  bool IsOnly(const Ticket& ticket) const;
   // The next ticket of a level that need not leave; false without one.
   bool Next(Level& level, const Room& room, Place& next) const;
   // The same of a party, with its level; -1 without one.
@@ -304,6 +310,7 @@ class FairQueue {
   uint64_t next_own_call_ = ~uint64_t{0};
   int size_ = 0;
   int num_streams_ = 0;    // of them
+  int num_wide_ = 0;       // that run
   int num_excessive_ = 0;  // what clients have beyond MostOfAClient
   std::array<int, kLevels> sizes_{};
   int64_t rows_ = 0;

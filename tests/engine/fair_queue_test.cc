@@ -335,7 +335,7 @@ TEST(FairQueueTest, HalfOfTheRoomIsKeptForOtherCallsOfTheClient) {
   EXPECT_EQ(count(), 1);
 }
 
-// Beside a client with one source, others run so many rows that it need not wait for long steps.
+// Next to a client with one source, others run few rows, for it waits for their steps.
 TEST(FairQueueTest, RowsOfAClientAreBounded) {
   FairQueue queue({});
   FairQueue::Room room{1000, 1000};
@@ -370,6 +370,33 @@ TEST(FairQueueTest, RowsOfAClientAreBounded) {
   EXPECT_EQ(count(), (std::map<int, int>{{1, 1}}));
   room.rows_of_client = 1000;
   EXPECT_GT(count()[1], 40);
+}
+
+// Clients with wide sources take turns where few of those may run.
+TEST(FairQueueTest, WideSourcesAreBounded) {
+  FairQueue queue({});
+  FairQueue::Room room{1000, 1000};
+  room.num_wide = 2;
+  for (int i = 0; i < 3; ++i) {
+    for (uint64_t client = 1; client <= 4; ++client) {
+      auto ticket = TicketOf(client, client, static_cast<int>(client));
+      ticket->rows = client == 4 ? FairQueue::kWide : FairQueue::kWide + 1;
+      ASSERT_TRUE(Push(queue, std::move(ticket)).ok());
+    }
+  }
+  std::vector<int> order;
+  const auto pop = [&] {
+    while (const auto ticket = queue.Pop(room)) {
+      order.push_back(NumberOf(*ticket));
+    }
+  };
+  pop();
+  EXPECT_THAT(order, ElementsAre(1, 2, 4, 4, 4));
+  for (const uint64_t client : {1, 2, 3, 1}) {
+    queue.Ended(nullptr, FairQueue::kWide + 1, client, client);
+    pop();
+  }
+  EXPECT_THAT(order, ElementsAre(1, 2, 4, 4, 4, 3, 1, 2, 3, 1)) << "the last is its client's only";
 }
 
 // When its sources have ended it is one of those of which none runs.
