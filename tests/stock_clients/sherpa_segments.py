@@ -124,9 +124,8 @@ async def rules(uri):
     check([answer["text"] for answer in finals(answers)] == ["t3 t17 t8 t12"], f"with Kaldi's rules: {answers[-1]}")
     answers = await send_file(uri + '?endpoint={"max_segment_ms":400}', speech.samples)
     ended = finals(answers)
-    # A tone that a cut goes through is heard on both sides.
+    # A tone that a cut goes through is heard once.
     heard = [token for answer in ended for token in answer["text"].split()]
-    heard = [token for number, token in enumerate(heard) if heard[number - 1:number] != [token]]
     check(len(ended) >= 3 and heard == ["t3", "t17", "t8", "t12"], f"of at most 400 ms: {[a['text'] for a in ended]}")
     starts = [answer["start_time"] for answer in ended]
     check(all(abs(later - sooner - 0.4) < 1e-9 for sooner, later in zip(starts, starts[1:])), f"they begin at {starts}")
