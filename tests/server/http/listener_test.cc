@@ -207,8 +207,10 @@ TEST(ListenerTest, ARequestWhoseEndIsUnclearIsRefusedAndTheConnectionClosed) {
     for (const std::string headers : {"Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"}) {
       Client client(listener->port());
       client.Send(method + " /a HTTP/1.1\r\nHost: x\r\n" + headers + body + Get("/smuggled"));
-      EXPECT_THAT(client.ReadAll(),
-                  AllOf(StartsWith("HTTP/1.1 400"), Not(HasSubstr("/smuggled !"))))
+      // The length of a GET says clearly where it ends, so what follows is malformed.
+      const bool is_clear = method == "GET" && headers[0] == 'C';
+      EXPECT_THAT(client.ReadAll(), AllOf(StartsWith(is_clear ? "HTTP/1.1 200" : "HTTP/1.1 400"),
+                                          Not(HasSubstr("/smuggled !"))))
           << method << headers;
     }
   }
