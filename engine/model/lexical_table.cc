@@ -93,21 +93,22 @@ absl::StatusOr<std::shared_ptr<const LexicalTable>> LexicalTable::Read(
   auto table = absl::WrapUnique(new LexicalTable());
   table->num_frequent_ = std::min(config.num_frequent(), target_size);
   const auto most = static_cast<size_t>(config.max_per_token());
+  std::vector<int32_t> targets;
   std::vector<int32_t> seen_with(static_cast<size_t>(target_size),
                                  -1);  // by target: the last source
   for (const Entry& entry : entries) {
     if (table->sources_.empty() || table->sources_.back() != entry.source) {
       table->sources_.push_back(entry.source);
-      table->starts_.push_back(table->targets_.size());
+      table->starts_.push_back(targets.size());
     }
     int32_t& seen = seen_with[static_cast<size_t>(entry.target)];
-    if (seen != entry.source &&
-        (most == 0 || table->targets_.size() - table->starts_.back() < most)) {
-      table->targets_.push_back(entry.target);
+    if (seen != entry.source && (most == 0 || targets.size() - table->starts_.back() < most)) {
+      targets.push_back(entry.target);
       seen = entry.source;
     }
   }
-  table->starts_.push_back(table->targets_.size());
+  table->starts_.push_back(targets.size());
+  table->SetTargets(std::move(targets), target_size);
   return std::shared_ptr<const LexicalTable>(std::move(table));
 }
 
@@ -131,8 +132,17 @@ absl::StatusOr<std::shared_ptr<const LexicalTable>> LexicalTable::ReadBinary(
   table->sources_.resize(static_cast<size_t>(source.size()));
   std::iota(table->sources_.begin(), table->sources_.end(), 0);
   table->starts_ = std::move(shortlist.starts);
-  table->targets_ = std::move(shortlist.targets);
+  table->SetTargets(std::move(shortlist.targets), target_size);
   return std::shared_ptr<const LexicalTable>(std::move(table));
+}
+
+void LexicalTable::SetTargets(std::vector<int32_t> targets, int target_size) {
+  if (target_size <= 1 << 16) {
+    short_targets_.assign(targets.begin(), targets.end());
+  } else {
+    long_targets_ = std::move(targets);
+    long_targets_.shrink_to_fit();
+  }
 }
 
 void LexicalTable::Complete(absl::Span<const int32_t> source_ids,
@@ -159,8 +169,15 @@ std::vector<int32_t> LexicalTable::Shortlist(absl::Span<const int32_t> source_id
     const auto found = std::lower_bound(sources_.begin(), sources_.end(), id);
     if (found != sources_.end() && *found == id) {
       const auto at = static_cast<size_t>(found - sources_.begin());
-      tokens.insert(tokens.end(), targets_.begin() + static_cast<int64_t>(starts_[at]),
-                    targets_.begin() + static_cast<int64_t>(starts_[at + 1]));
+      const auto add = [&](const auto& targets) {
+        tokens.insert(tokens.end(), targets.begin() + static_cast<int64_t>(starts_[at]),
+                      targets.begin() + static_cast<int64_t>(starts_[at + 1]));
+      };
+      if (long_targets_.empty()) {
+        add(short_targets_);
+      } else {
+        add(long_targets_);
+      }
     }
   }
   std::sort(tokens.begin(), tokens.end());

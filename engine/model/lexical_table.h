@@ -15,7 +15,7 @@
 
 namespace beamwright::engine {
 
-// Immutable and thread-safe. 4 bytes an entry.
+// Immutable and thread-safe. 2 bytes an entry, or 4 with more than 65,536 target tokens.
 class LexicalTable {
  public:
   // content: of the file that `config` names; target_size: tokens that the decoder chooses from.
@@ -39,6 +39,7 @@ class LexicalTable {
   static absl::StatusOr<std::shared_ptr<const LexicalTable>> ReadBinary(
       absl::string_view content, const v1::LexicalTableConfig& config,
       const bundle::TextCodec& source, const bundle::TextCodec& target, int target_size);
+  void SetTargets(std::vector<int32_t> targets, int target_size);
   // Of a binary shortlist.
   void Complete(absl::Span<const int32_t> source_ids, std::vector<int32_t>& tokens) const;
 
@@ -46,10 +47,12 @@ class LexicalTable {
   bool is_shared_ = false;  // is_binary_: a source's tokens are target tokens, too
   int target_size_ = 0;
   int num_frequent_ = 0;
-  // Target tokens of sources_[i]: targets_[starts_[i]] to targets_[starts_[i + 1] - 1].
+  // Target tokens of sources_[i]: those at starts_[i] to starts_[i + 1] - 1 of the list of targets
+  // that is not empty.
   std::vector<int32_t> sources_;  // ascending
   std::vector<size_t> starts_;
-  std::vector<int32_t> targets_;
+  std::vector<uint16_t> short_targets_;
+  std::vector<int32_t> long_targets_;
 };
 
 }  // namespace beamwright::engine

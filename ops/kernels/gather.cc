@@ -197,16 +197,14 @@ class ByteTableKernel final : public Kernel {
 
   absl::Status Run(const ExecutionContext&, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
-    const int64_t width = table_->dim(1);
-    return GatherRows(info_, table_->dim(0), width, inputs, outputs,
-                      [&](int64_t row, std::byte* to) {
-                        std::memcpy(to, table_->bytes() + row * width, static_cast<size_t>(width));
-                      });
+    return GatherRows(
+        info_, table_->rows(), table_->width(), inputs, outputs,
+        [&](int64_t row, std::byte* to) { table_->Read(row, reinterpret_cast<int8_t*>(to)); });
   }
 
  private:
   const InputInfo info_;  // type and shape
-  const std::shared_ptr<const Tensor> table_;
+  const std::shared_ptr<const ByteTable> table_;
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWithTable(const KernelRequest& request) {

@@ -228,6 +228,17 @@ PackedMatMul PackedMatMul::Pick(absl::Span<const int32_t> columns) const {
   return picked;
 }
 
+void PackedMatMul::ReadColumn(int64_t column, absl::Span<int8_t> integers) const {
+  BW_DCHECK(precision_ == Precision::kInt8 && column < columns_);
+  const auto* const cells = reinterpret_cast<const int8_t*>(strips_.get()) +
+                            column / kStripColumns * StripBytes(depth_, precision_) +
+                            column % kStripColumns * kInt8Group;
+  for (int64_t k = 0; k < depth_; ++k) {
+    integers[static_cast<size_t>(k)] =
+        cells[k / kInt8Group * kStripColumns * kInt8Group + k % kInt8Group];
+  }
+}
+
 // A column has a cell in each line of its strip: an f32, a bf16, a pair of bf16 or four i8.
 template <typename Cell>
 void PackedMatMul::CopyColumn(int64_t from, int64_t to, PackedMatMul& picked) const {

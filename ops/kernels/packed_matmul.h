@@ -54,6 +54,9 @@ class PackedMatMul {
   // the same Activations. Columns must lie in [0, columns()).
   PackedMatMul Pick(absl::Span<const int32_t> columns) const;
 
+  // int8: the integers of a column, [depth()], in [-127, 127].
+  void ReadColumn(int64_t column, absl::Span<int8_t> integers) const;
+
   int64_t depth() const { return depth_; }
   int64_t columns() const { return columns_; }
   Precision precision() const { return precision_; }

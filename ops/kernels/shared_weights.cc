@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -30,13 +31,8 @@ std::unique_ptr<const EmbeddingTable> Make(ConstMatrix<float> weight, const Form
   return std::make_unique<EmbeddingTable>(weight);
 }
 
-std::unique_ptr<const Tensor> Make(ConstMatrix<int8_t> weight, const Form&, const Tensor*) {
-  auto table = std::make_unique<Tensor>(DType::kI8, Shape{weight.rows, weight.columns});
-  for (int64_t row = 0; row < weight.rows; ++row) {
-    std::copy_n(weight.row(row), weight.columns,
-                table->mutable_data<int8_t>() + row * weight.columns);
-  }
-  return table;
+std::unique_ptr<const ByteTable> Make(ConstMatrix<int8_t> weight, const Form&, const ByteTable*) {
+  return std::make_unique<ByteTable>(weight);
 }
 
 template <typename Element>
@@ -61,7 +57,7 @@ std::string KeyOf(ConstMatrix<Element> weight, const Form& form) {
   return digest;
 }
 
-// Packed: PackedMatMul, EmbeddingTable or Tensor, made of elements of this type.
+// Packed: PackedMatMul, EmbeddingTable or ByteTable, made of elements of this type.
 template <typename Packed, typename Element>
 class Cache {
  public:
@@ -82,6 +78,15 @@ class Cache {
   size_t size() const {
     const absl::MutexLock lock(&mutex_);
     return weights_.size();
+  }
+
+  std::vector<std::shared_ptr<const Packed>> All() const {
+    std::vector<std::shared_ptr<const Packed>> all;
+    const absl::MutexLock lock(&mutex_);
+    for (const auto& [key, entry] : weights_) {
+      all.push_back(entry.lock());
+    }
+    return all;
   }
 
  private:
@@ -168,7 +173,15 @@ Cache<Packed, Element>& TheCache() {
 std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool transposed,
                                                 Precision precision,
                                                 const std::weak_ptr<const void>& lifetime) {
-  return TheCache<PackedMatMul>().Get(weight, {transposed, precision}, lifetime);
+  auto packed = TheCache<PackedMatMul>().Get(weight, {transposed, precision}, lifetime);
+  if (packed->precision() == Precision::kInt8) {
+    for (const std::shared_ptr<const ByteTable>& table : TheCache<ByteTable, int8_t>().All()) {
+      if (table != nullptr) {
+        table->ReadFrom(packed);
+      }
+    }
+  }
+  return packed;
 }
 
 std::shared_ptr<const EmbeddingTable> ShareTable(ConstMatrix<float> table,
@@ -176,9 +189,71 @@ std::shared_ptr<const EmbeddingTable> ShareTable(ConstMatrix<float> table,
   return TheCache<EmbeddingTable>().Get(table, {}, lifetime);
 }
 
-std::shared_ptr<const Tensor> ShareBytes(ConstMatrix<int8_t> table,
-                                         const std::weak_ptr<const void>& lifetime) {
-  return TheCache<Tensor, int8_t>().Get(table, {}, lifetime);
+std::shared_ptr<const ByteTable> ShareBytes(ConstMatrix<int8_t> table,
+                                            const std::weak_ptr<const void>& lifetime) {
+  return TheCache<ByteTable, int8_t>().Get(table, {}, lifetime);
+}
+
+ByteTable::ByteTable(ConstMatrix<int8_t> table)
+    : rows_(table.rows), width_(table.columns), table_(DType::kI8, Shape{rows_, width_}) {
+  for (int64_t row = 0; row < rows_; ++row) {
+    const int8_t* const values = table.row(row);
+    std::copy_n(values, width_, table_.mutable_data<int8_t>() + row * width_);
+    int largest = 0;
+    for (int64_t k = 0; k < width_; ++k) {
+      largest = std::max(largest, std::abs(int{values[k]}));
+    }
+    largest_.push_back(static_cast<uint8_t>(largest));
+  }
+}
+
+namespace {
+
+// A packed column is its row times 127 / largest, rounded. `largest` is at most 127, so steps of
+// the row are at least as far apart there, and the way back finds each integer.
+void Unpack(const PackedMatMul& packed, int64_t row, uint8_t largest, absl::Span<int8_t> out) {
+  packed.ReadColumn(row, out);
+  for (int8_t& value : out) {
+    const int product = value * largest;
+    value = static_cast<int8_t>((product + (product < 0 ? -63 : 63)) / 127);
+  }
+}
+
+}  // namespace
+
+void ByteTable::Read(int64_t row, int8_t* out) const {
+  const absl::ReaderMutexLock lock(&mutex_);
+  if (packed_ == nullptr) {
+    std::copy_n(table_.data<int8_t>() + row * width_, width_, out);
+  } else {
+    Unpack(*packed_, row, largest_[static_cast<size_t>(row)], {out, static_cast<size_t>(width_)});
+  }
+}
+
+bool ByteTable::Is(const PackedMatMul& packed) const {
+  std::vector<int8_t> found(static_cast<size_t>(width_));
+  for (int64_t row = 0; row < rows_; ++row) {
+    Unpack(packed, row, largest_[static_cast<size_t>(row)], absl::MakeSpan(found));
+    if (!std::equal(found.begin(), found.end(), table_.data<int8_t>() + row * width_)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void ByteTable::ReadFrom(const std::shared_ptr<const PackedMatMul>& packed) const {
+  if (packed->columns() != rows_ || packed->depth() != width_) {
+    return;
+  }
+  {
+    const absl::ReaderMutexLock lock(&mutex_);
+    if (packed_ != nullptr || !Is(*packed)) {
+      return;
+    }
+  }
+  const absl::MutexLock lock(&mutex_);
+  packed_ = packed;
+  table_ = Tensor();
 }
 
 size_t NumSharedWeights() { return TheCache<PackedMatMul>().size(); }

@@ -8,7 +8,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "ops/kernels/embedding_table.h"
 #include "ops/kernels/packed_matmul.h"
 #include "ops/tensor/tensor.h"
@@ -26,10 +29,35 @@ std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool 
 std::shared_ptr<const EmbeddingTable> ShareTable(ConstMatrix<float> table,
                                                  const std::weak_ptr<const void>& lifetime = {});
 
-// The same for a table of 8-bit integers, [rows, width], which is kept as it is: i8 [rows, width].
-// A table of u8 is its bytes.
-std::shared_ptr<const Tensor> ShareBytes(ConstMatrix<int8_t> table,
-                                         const std::weak_ptr<const void>& lifetime = {});
+// A table of 8-bit integers, [rows, width]. A translation model chooses its tokens by a product
+// with its table of embeddings: once SharePacked has that product in int8, the rows are read out of
+// it, and the table itself is freed. Thread-safe.
+class ByteTable {
+ public:
+  explicit ByteTable(ConstMatrix<int8_t> table);
+
+  int64_t rows() const { return rows_; }
+  int64_t width() const { return width_; }
+  // Row `row`: out [width].
+  void Read(int64_t row, int8_t* out) const;
+
+  // Reads rows out of `packed` from now on if they are exactly there as its columns.
+  void ReadFrom(const std::shared_ptr<const PackedMatMul>& packed) const;
+
+ private:
+  bool Is(const PackedMatMul& packed) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
+  const int64_t rows_;
+  const int64_t width_;
+  std::vector<uint8_t> largest_;  // by row: the largest magnitude
+  mutable absl::Mutex mutex_;
+  mutable Tensor table_ ABSL_GUARDED_BY(mutex_);  // i8 [rows, width]; empty if packed_ has it
+  mutable std::shared_ptr<const PackedMatMul> packed_ ABSL_GUARDED_BY(mutex_);
+};
+
+// As ByteTable(table), in the same way. A table of u8 is its bytes.
+std::shared_ptr<const ByteTable> ShareBytes(ConstMatrix<int8_t> table,
+                                            const std::weak_ptr<const void>& lifetime = {});
 
 // Packed weights that are held now; for tests.
 size_t NumSharedWeights();

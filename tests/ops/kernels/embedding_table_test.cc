@@ -8,10 +8,12 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/shared_weights.h"
+#include "ops/tensor/tensor_limit.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -168,6 +170,62 @@ TEST(EmbeddingTable, EqualTablesOfBytesAreHeldOnce) {
   EXPECT_NE(ShareBytes({copy.data<int8_t>(), 10000, 128, 128}, copy.lifetime()), first);
   const Tensor other = random.Ints({20000, 64}, -128, 127, DType::kI8);
   EXPECT_NE(ShareBytes({other.data<int8_t>(), 20000, 64, 64}, other.lifetime()), first);
+}
+
+// The rows of a table in 8 bits, each with another largest magnitude, and what they stand for.
+struct TiedTable {
+  explicit TiedTable(int lowest) {
+    Random random(14);
+    bytes = random.Ints({kRows, kWidth}, lowest, 127, DType::kI8);
+    for (int64_t i = 0; i < kRows * kWidth; ++i) {
+      const auto most = static_cast<int8_t>(i / kWidth % 128);
+      int8_t& value = bytes.mutable_data<int8_t>()[i];
+      value = most == 0 ? int8_t{0} : static_cast<int8_t>(value % (most + (lowest < -127 ? 2 : 1)));
+      numbers.push_back(static_cast<float>(value) * 0.0123f);
+    }
+  }
+  // Whether every row is read as it was.
+  bool IsReadFrom(const ByteTable& table) const {
+    std::vector<int8_t> row(kWidth);
+    for (int64_t i = 0; i < kRows; ++i) {
+      table.Read(i, row.data());
+      if (std::memcmp(row.data(), bytes.data<int8_t>() + i * kWidth, kWidth) != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+  ConstMatrix<float> weight() const { return {numbers.data(), kRows, kWidth, kWidth}; }
+
+  static constexpr int64_t kRows = 1000;
+  static constexpr int64_t kWidth = 70;
+  Tensor bytes;
+  std::vector<float> numbers;
+};
+
+TEST(EmbeddingTable, BytesAreReadOutOfTheProductOfTheSameNumbersToTheSameBits) {
+  const TiedTable tied(-127);
+  const int64_t before = HeldBytes();
+  const auto table = ShareBytes(
+      {tied.bytes.data<int8_t>(), TiedTable::kRows, TiedTable::kWidth, TiedTable::kWidth});
+  const int64_t held = HeldBytes();
+  EXPECT_TRUE(tied.IsReadFrom(*table));
+  const auto packed = SharePacked(tied.weight(), /*transposed=*/true, Precision::kInt8);
+  EXPECT_EQ(HeldBytes() - held, static_cast<int64_t>(packed->num_bytes()) - (held - before));
+  EXPECT_TRUE(tied.IsReadFrom(*table));
+}
+
+TEST(EmbeddingTable, BytesThatAProductDoesNotHoldAreKept) {
+  // -128 of a row that has it is rounded in the product.
+  const TiedTable tied(-128);
+  TiedTable other(-127);
+  for (const auto& [kept, product] :
+       {std::pair<const TiedTable*, const TiedTable*>(&tied, &tied), {&tied, &other}}) {
+    const auto table = ShareBytes(
+        {kept->bytes.data<int8_t>(), TiedTable::kRows, TiedTable::kWidth, TiedTable::kWidth});
+    const auto packed = SharePacked(product->weight(), /*transposed=*/true, Precision::kInt8);
+    EXPECT_TRUE(kept->IsReadFrom(*table));
+  }
 }
 
 }  // namespace
