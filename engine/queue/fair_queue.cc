@@ -231,7 +231,7 @@ bool FairQueue::IsOnly(const Ticket& ticket) const {
 
 bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
   // A client of which a source runs may have to leave while another one need not.
-  constexpr int kMostLooks = 64;
+  constexpr int kMostClients = 64;
   int looks = 0;
   for (const bool runs : {false, true}) {
     auto& ring = level.clients.ring(runs);
@@ -245,7 +245,7 @@ bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
         next = {client, call, call->line.begin()};
         return true;
       }
-      if (++looks == kMostLooks) {
+      if (++looks == kMostClients) {
         return false;
       }
     }
