@@ -174,11 +174,9 @@ std::shared_ptr<const PackedMatMul> SharePacked(ConstMatrix<float> weight, bool 
                                                 Precision precision,
                                                 const std::weak_ptr<const void>& lifetime) {
   auto packed = TheCache<PackedMatMul>().Get(weight, {transposed, precision}, lifetime);
-  if (packed->precision() == Precision::kInt8) {
-    for (const std::shared_ptr<const ByteTable>& table : TheCache<ByteTable, int8_t>().All()) {
-      if (table != nullptr) {
-        table->ReadFrom(packed);
-      }
+  for (const std::shared_ptr<const ByteTable>& table : TheCache<ByteTable, int8_t>().All()) {
+    if (table != nullptr) {
+      table->ReadFrom(packed);
     }
   }
   return packed;
@@ -191,7 +189,13 @@ std::shared_ptr<const EmbeddingTable> ShareTable(ConstMatrix<float> table,
 
 std::shared_ptr<const ByteTable> ShareBytes(ConstMatrix<int8_t> table,
                                             const std::weak_ptr<const void>& lifetime) {
-  return TheCache<ByteTable, int8_t>().Get(table, {}, lifetime);
+  auto bytes = TheCache<ByteTable, int8_t>().Get(table, {}, lifetime);
+  for (const std::shared_ptr<const PackedMatMul>& packed : TheCache<PackedMatMul>().All()) {
+    if (packed != nullptr) {
+      bytes->ReadFrom(packed);
+    }
+  }
+  return bytes;
 }
 
 ByteTable::ByteTable(ConstMatrix<int8_t> table)
@@ -242,7 +246,8 @@ bool ByteTable::Is(const PackedMatMul& packed) const {
 }
 
 void ByteTable::ReadFrom(const std::shared_ptr<const PackedMatMul>& packed) const {
-  if (packed->columns() != rows_ || packed->depth() != width_) {
+  if (packed->precision() != Precision::kInt8 || packed->columns() != rows_ ||
+      packed->depth() != width_) {
     return;
   }
   {

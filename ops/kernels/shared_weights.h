@@ -30,8 +30,8 @@ std::shared_ptr<const EmbeddingTable> ShareTable(ConstMatrix<float> table,
                                                  const std::weak_ptr<const void>& lifetime = {});
 
 // A table of 8-bit integers, [rows, width]. A translation model chooses its tokens by a product
-// with its table of embeddings: once SharePacked has that product in int8, the rows are read out of
-// it, and the table itself is freed. Thread-safe.
+// with its table of embeddings: where SharePacked has that product in int8, the rows are read out
+// of it, and the table itself is freed. Thread-safe.
 class ByteTable {
  public:
   explicit ByteTable(ConstMatrix<int8_t> table);

@@ -215,6 +215,16 @@ TEST(EmbeddingTable, BytesAreReadOutOfTheProductOfTheSameNumbersToTheSameBits) {
   EXPECT_TRUE(tied.IsReadFrom(*table));
 }
 
+TEST(EmbeddingTable, BytesAreReadOutOfAProductThatWasThereBefore) {
+  const TiedTable tied(-127);
+  const auto packed = SharePacked(tied.weight(), /*transposed=*/true, Precision::kInt8);
+  const int64_t before = HeldBytes();
+  const auto table = ShareBytes(
+      {tied.bytes.data<int8_t>(), TiedTable::kRows, TiedTable::kWidth, TiedTable::kWidth});
+  EXPECT_EQ(HeldBytes(), before);
+  EXPECT_TRUE(tied.IsReadFrom(*table));
+}
+
 TEST(EmbeddingTable, BytesThatAProductDoesNotHoldAreKept) {
   // -128 of a row that has it is rounded in the product.
   const TiedTable tied(-128);
