@@ -25,6 +25,7 @@ if(BEAMWRIGHT_SANITIZE MATCHES thread)
   set(BEAMWRIGHT_TEST_SOURCES ${PROJECT_SOURCE_DIR}/tests/sanitizers/tsan_absl.cc)
 elseif(BEAMWRIGHT_SANITIZE)
   set(BEAMWRIGHT_TEST_PREFIX asan:)
+  set(BEAMWRIGHT_TEST_SOURCES ${PROJECT_SOURCE_DIR}/tests/sanitizers/lsan_libraries.cc)
 endif()
 
 # beamwright_group(TARGET SOURCE...): compiles the sources in groups of eight, which read the headers of gRPC, protobuf

@@ -13,10 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 
-// libsndfile 1.2.0 loses 6 KB for each Vorbis file that ends within its head; the sanitizer is to
-// look for leaks of ours.
-extern "C" const char* __lsan_default_suppressions() { return "leak:vorbis_info_init\n"; }
-
 namespace beamwright::audio {
 namespace {
 
