@@ -54,6 +54,7 @@ class DecodeCallBase : public OneRequestCall {
     serving::Caller caller{method_, deadline_, cancelled_};
     caller.context = ContextOf(context());
     caller.tenant = identity().tenant;
+    caller.connection = ConnectionOf(context());
     caller.priority = identity().priority;
     return caller;
   }

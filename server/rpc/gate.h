@@ -93,7 +93,7 @@ class Gate {
   mutable serving::TaskThread reader_{"bw-requests"};
 };
 
-// For serving::ConnectionScope. 0 for a Unix socket, whose clients all have one name.
+// As in serving::Caller. 0 for a Unix socket, whose clients all have one name.
 uint32_t ConnectionOf(const grpc::ServerContextBase& context);
 
 // What the call's metadata says of it.

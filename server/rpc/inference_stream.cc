@@ -6,7 +6,6 @@
 #include "server/rpc/decode_call.h"
 #include "server/rpc/raw_message.h"
 #include "server/rpc/rpc_status.h"
-#include "server/serving/connection_scope.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -99,7 +98,6 @@ void InferenceStream::OnReadDone(bool ok) {
   // thread as soon as it has come.
   if (entry != nullptr) {
     gate_.CountArrival(call_, bytes);
-    const serving::ConnectionScope scope(ConnectionOf(call_));
     Take(entry, bytes);
   }
   absl::MutexLock lock(&mutex_);
@@ -117,6 +115,7 @@ void InferenceStream::Take(Entry* entry, grpc::ByteBuffer& bytes) {
   serving::Caller caller{serving::Method::kModelStreamInfer, deadline_, cancelled_};
   caller.context = context_;
   caller.tenant = identity_.tenant;
+  caller.connection = ConnectionOf(call_);
   caller.priority = identity_.priority;
   service_.Infer(request, caller,
                  [this, entry](absl::StatusOr<inference::ModelInferResponse> answer) {

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "server/serving/connection_scope.h"
-
 namespace beamwright::rpc {
 
 void OneRequestCall::Begin(const GuardedMethod& method) {
@@ -40,7 +38,6 @@ void OneRequestCall::OnReadDone(bool ok) {
   // Parsing, and looking at many sources, takes long; and few callers wait on all others' thread.
   constexpr size_t kAtOnceBytes = 1 << 10;
   if (request_.Length() <= kAtOnceBytes) {
-    const serving::ConnectionScope scope(ConnectionOf(context_));
     OnRequest(request_);
   } else {
     gate_.reader().Post([this] { ReadLarge(); });
@@ -52,7 +49,6 @@ void OneRequestCall::ReadLarge() {
     request_.Clear();
     OnRefused(absl::CancelledError("the call ended before its request was read"));
   } else {
-    const serving::ConnectionScope scope(ConnectionOf(context_));
     OnRequest(request_);
   }
 }

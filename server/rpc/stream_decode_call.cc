@@ -24,6 +24,7 @@ void StreamDecodeCall::Start(absl::StatusOr<v1::StreamDecodeRequest> request) {
   caller.cancelled = cancelled_;
   caller.context = ContextOf(context());
   caller.tenant = identity().tenant;
+  caller.connection = ConnectionOf(context());
   caller.priority = identity().priority;
   // The engine's thread has other things to do than to write.
   const auto wake = [&core = core_, weak = std::weak_ptr<StreamDecodeCall>(self_)] {

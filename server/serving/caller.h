@@ -2,6 +2,7 @@
 #ifndef BEAMWRIGHT_SERVER_SERVING_CALLER_H_
 #define BEAMWRIGHT_SERVER_SERVING_CALLER_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -29,6 +30,10 @@ struct Caller {
   bool wants_provisional = false;
   // Whose share of the engine the call takes; null: that of callers without a name.
   engine::TenantPtr tenant;
+  // The connection, whose calls take turns with those of others as one client's do
+  // (engine/queue/fair_queue.h): a number that hardly another open one has. 0: the call has turns
+  // alone.
+  uint32_t connection = 0;
   // From engine::kHighestPriority to engine::kLowestPriority, within the tenant.
   int priority = engine::kNormalPriority;
   // Turns the response into the protocol's own form before the call is counted: where it fails, the

@@ -1,7 +1,5 @@
 #include "server/serving/sources_call.h"
 
-#include "server/serving/connection_scope.h"
-
 namespace beamwright::serving {
 
 absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_sources,
@@ -18,9 +16,8 @@ engine::CallOptions EngineOptions(Core& core, const Caller& caller) {
   options.priority = caller.priority;
   options.progress = caller.progress;
   options.num_provisional = caller.wants_provisional ? 1 : 0;
-  // Calls of one connection take turns with others as one client: admission.cc reads its number
-  // from the upper half.
-  options.call = uint64_t{ConnectionScope::connection()} << 32 | (core.NextCall() & 0xFFFF'FFFF);
+  // admission.cc reads the number of the connection from the upper half.
+  options.call = uint64_t{caller.connection} << 32 | (core.NextCall() & 0xFFFF'FFFF);
   return options;
 }
 

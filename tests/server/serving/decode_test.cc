@@ -11,6 +11,7 @@
 #include "engine/status/wire_status.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/scorer.h"
+#include "server/serving/sources_call.h"
 
 namespace beamwright::serving {
 namespace {
@@ -88,6 +89,17 @@ class DecodeTest : public ::testing::Test {
 
 // An answer that its protocol cannot send is not a success, neither for the client nor in the
 // metrics.
+TEST_F(DecodeTest, CallsOfAConnectionHaveItsNumberInTheUpperHalf) {
+  Caller caller{Method::kDecode};
+  caller.connection = 0x8000'0007;
+  const uint64_t first = EngineOptions(*core_, caller).call;
+  const uint64_t second = EngineOptions(*core_, caller).call;
+  EXPECT_EQ(first >> 32, 0x8000'0007u);
+  EXPECT_EQ(second >> 32, 0x8000'0007u);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(EngineOptions(*core_, Caller{Method::kDecode}).call >> 32, 0u);
+}
+
 TEST_F(DecodeTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
   Caller caller{Method::kModelInfer};
   caller.convert = [](const v1::DecodeResponse& response) {
