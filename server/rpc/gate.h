@@ -50,6 +50,17 @@ class Gate {
     return headers_.Check(context);
   }
   CallBacklog& backlog() const { return backlog_; }
+  // The call waits for its one request from now on. Before StartRead.
+  void Expect(IncomingCall& call) const {
+    incoming_.Add(call);
+    ++num_reading_;
+  }
+  // The read of such a call has ended, with a request if `ok`. True: go on with the request. False:
+  // the call was refused meanwhile, or it is now, since its client has gone.
+  bool Arrived(IncomingCall& call, bool ok) const {
+    --num_reading_;
+    return incoming_.Arrived(call, ok);
+  }
   // The calls that were admitted and whose request has not come whole.
   IncomingCalls& incoming() const { return incoming_; }
   // The calls whose answer is not sent.

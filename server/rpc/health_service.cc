@@ -29,8 +29,7 @@ class HealthCall final : public RawReactor, private IncomingCall {
       Refuse(status);
       return;
     }
-    gate_.incoming().Add(*this);
-    ++gate_.num_reading();
+    gate_.Expect(*this);
     StartRead(&request_);
   }
 
@@ -51,13 +50,7 @@ class HealthCall final : public RawReactor, private IncomingCall {
 
  private:
   void OnReadDone(bool ok) override {
-    --gate_.num_reading();
-    if (!gate_.incoming().Take(*this)) {
-      return;  // refused meanwhile
-    }
-    if (!ok) {
-      gate_.incoming().CountGivenUp();
-      Refuse(absl::CancelledError("the call ended before its request had come"));
+    if (!gate_.Arrived(*this, ok)) {
       return;
     }
     gate_.CountArrival(context_, request_);

@@ -17,6 +17,17 @@ bool IncomingCalls::Take(IncomingCall& call) {
   return calls_.erase(&call) > 0;
 }
 
+bool IncomingCalls::Arrived(IncomingCall& call, bool ok) {
+  if (!Take(call)) {
+    return false;
+  }
+  if (!ok) {
+    ++num_given_up_;
+    call.Refuse(absl::CancelledError("the call ended before its request had come"));
+  }
+  return ok;
+}
+
 int IncomingCalls::RefuseOlderThan(absl::Time time, const absl::Status& status) {
   std::vector<IncomingCall*> refused;
   {

@@ -32,8 +32,9 @@ class IncomingCalls {
   // Refuses the calls that came before `time`; returns how many. The others' requests may be on
   // their way whole.
   int RefuseOlderThan(absl::Time time, const absl::Status& status);
-  // A call's client went before its request had come.
-  void CountGivenUp() { ++num_given_up_; }
+  // As Take, where the request of the call has come (`ok`); where its client went before that, the
+  // call is refused and counted. True: it goes on.
+  bool Arrived(IncomingCall& call, bool ok);
   int64_t num_given_up() const { return num_given_up_; }
 
  private:

@@ -11,19 +11,12 @@ void OneRequestCall::Begin(const GuardedMethod& method) {
     return;
   }
   identity_ = *std::move(identity);
-  gate_.incoming().Add(*this);
-  ++gate_.num_reading();
+  gate_.Expect(*this);
   StartRead(&request_);
 }
 
 void OneRequestCall::OnReadDone(bool ok) {
-  --gate_.num_reading();
-  if (!gate_.incoming().Take(*this)) {
-    return;  // refused meanwhile
-  }
-  if (!ok) {
-    gate_.incoming().CountGivenUp();
-    Refuse(absl::CancelledError("the call ended before its request had come"));
+  if (!gate_.Arrived(*this, ok)) {
     return;
   }
   gate_.CountArrival(context_, request_);

@@ -22,7 +22,7 @@ class OtlpExporter {
  public:
   // endpoint: the collector's HOST:PORT, in clear (4317 by custom).
   explicit OtlpExporter(const std::string& endpoint);
-  // Sends what it has, for a second at most.
+  // Sends the spans that wait, for a second at most.
   ~OtlpExporter();
   OtlpExporter(const OtlpExporter&) = delete;
   OtlpExporter& operator=(const OtlpExporter&) = delete;
@@ -33,7 +33,7 @@ class OtlpExporter {
  private:
   using Spans = std::vector<serving::Span>;
 
-  // Sends what it has.
+  // Sends the spans that wait.
   void Flush(std::chrono::seconds timeout);
   void Send(Spans spans, std::chrono::seconds timeout);
 

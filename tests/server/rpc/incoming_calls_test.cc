@@ -40,6 +40,25 @@ TEST(IncomingCallsTest, OnlyTheOlderOnesAreRefused) {
   EXPECT_FALSE(calls.Take(young));
 }
 
+TEST(IncomingCallsTest, ACallGoesOnIfItsRequestHasComeAndItWasNotRefused) {
+  IncomingCalls calls;
+  FakeCall whole;
+  calls.Add(whole);
+  EXPECT_TRUE(calls.Arrived(whole, true));
+  EXPECT_EQ(whole.num_refused, 0);
+  FakeCall left;
+  calls.Add(left);
+  EXPECT_FALSE(calls.Arrived(left, false));
+  EXPECT_TRUE(absl::IsCancelled(left.why)) << left.why;
+  EXPECT_EQ(calls.num_given_up(), 1);
+  FakeCall refused;
+  calls.Add(refused);
+  calls.RefuseOlderThan(absl::InfiniteFuture(), absl::ResourceExhaustedError("full"));
+  EXPECT_FALSE(calls.Arrived(refused, false));
+  EXPECT_EQ(refused.num_refused, 1);
+  EXPECT_EQ(calls.num_given_up(), 1);
+}
+
 TEST(IncomingCallsTest, ACallIsTakenOrRefusedNeverBoth) {
   IncomingCalls calls;
   std::vector<FakeCall> all(20'000);
