@@ -25,6 +25,10 @@ PeriodicThread::~PeriodicThread() {
   thread_.join();
 }
 
+absl::Duration PeriodicThread::IntervalFor(absl::Duration timeout) {
+  return std::clamp(timeout / 8, absl::Milliseconds(10), absl::Seconds(1));
+}
+
 void PeriodicThread::Hurry() {
   absl::MutexLock lock(&mutex_);
   hurries_ = true;

@@ -22,6 +22,10 @@ class PeriodicThread {
   PeriodicThread(const PeriodicThread&) = delete;
   PeriodicThread& operator=(const PeriodicThread&) = delete;
 
+  // How often to look whether `timeout` is over: eight times in it, but neither more often than
+  // every 10 ms nor more seldom than every second.
+  static absl::Duration IntervalFor(absl::Duration timeout);
+
   // Has the work done soon, whatever the interval; does not wait. Thread-safe.
   void Hurry();
 

@@ -55,7 +55,7 @@ class DemandLoader {
   struct Load {
     ServedModelPtr model;
     std::vector<Waiter> waiters;
-    bool asked = false;  // it goes on when nobody waits
+    bool asked = false;  // it goes on when no call waits
     bool abandoned() const { return !asked && waiters.empty(); }
   };
   struct Answer {

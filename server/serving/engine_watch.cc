@@ -2,23 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace beamwright::serving {
-namespace {
-
-constexpr absl::Duration kShortestLook = absl::Milliseconds(10);
-constexpr absl::Duration kLongestLook = absl::Seconds(1);
-constexpr int kLooksInTimeout = 8;
-
-}  // namespace
 
 EngineWatch::EngineWatch(std::function<absl::Duration()> stalled, absl::Duration longest,
                          ServingState& state)
     : stalled_(std::move(stalled)), longest_(longest), state_(state) {
-  thread_.emplace("bw-watch", std::clamp(longest_ / kLooksInTimeout, kShortestLook, kLongestLook),
-                  [this] { Look(); });
+  thread_.emplace("bw-watch", PeriodicThread::IntervalFor(longest_), [this] { Look(); });
 }
 
 EngineWatch::~EngineWatch() {

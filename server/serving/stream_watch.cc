@@ -7,13 +7,6 @@
 #include "server/serving/recognition.h"
 
 namespace beamwright::serving {
-namespace {
-
-constexpr absl::Duration kShortestLook = absl::Milliseconds(10);
-constexpr absl::Duration kLongestLook = absl::Seconds(1);
-constexpr int kLooksInTimeout = 8;
-
-}  // namespace
 
 void StreamWatch::SetIdle(absl::Duration idle) {
   absl::MutexLock lock(&mutex_);
@@ -32,7 +25,7 @@ void StreamWatch::Add(std::weak_ptr<Recognition> stream) {
   }
   streams_.push_back(std::move(stream));
   if (!thread_.has_value()) {
-    thread_.emplace("bw-streams", std::clamp(idle_ / kLooksInTimeout, kShortestLook, kLongestLook),
+    thread_.emplace("bw-streams", PeriodicThread::IntervalFor(idle_),
                     [this] { Look(SteadyNow()); });
   }
 }

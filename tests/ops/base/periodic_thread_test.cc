@@ -49,6 +49,13 @@ TEST(PeriodicThreadTest, ADestroyedOneHasEndedItsWorkAndBeginsNoOther) {
   EXPECT_EQ(ended, begun);
 }
 
+TEST(PeriodicThreadTest, IntervalsAreAnEighthOfATimeoutWithinBounds) {
+  EXPECT_EQ(PeriodicThread::IntervalFor(absl::Seconds(4)), absl::Milliseconds(500));
+  EXPECT_EQ(PeriodicThread::IntervalFor(absl::Milliseconds(20)), absl::Milliseconds(10));
+  EXPECT_EQ(PeriodicThread::IntervalFor(absl::Hours(1)), absl::Seconds(1));
+  EXPECT_EQ(PeriodicThread::IntervalFor(absl::InfiniteDuration()), absl::Seconds(1));
+}
+
 TEST(PeriodicThreadTest, OneThatNeverWorkedEnds) {
   const PeriodicThread thread("test", absl::InfiniteDuration(), [] { FAIL(); });
 }
