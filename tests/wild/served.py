@@ -9,23 +9,19 @@ asked for words with a beam of 1; the package's own loop, run on ONNX Runtime, s
 sources to 24 letters, as its model was trained without a mask: requests do the same.
 """
 
-import argparse
 import importlib
 import json
-import os
 import pathlib
 import random
-import shutil
 import sys
 import types
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE.parent / "e2e" / "exports")]
-from table import ask, run, serving  # noqa: E402
-from wild import digest, download  # noqa: E402
+from table import ask, run, serving, write_section  # noqa: E402
+from wild import digest, download, start_serving  # noqa: E402
 
-BEGIN, END = "<!-- written by tests/wild/served.py -->", "<!-- end -->"
 WORDS = ("apel bahasa cerdas dengan emas gudang hujan ikan jalan kenyang langit menyanyi nyata olahraga pagi rumah "
          "selamat terbang ular wajah yakin zaman mengejar perpustakaan kemerdekaan berkelanjutan").split()  # fmt: skip
 MADE_UP = 40
@@ -79,17 +75,8 @@ def all_words(model):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/bin"))
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/wild"))
-    parser.add_argument("--table", type=pathlib.Path)
-    arguments = parser.parse_args()
-    programs, out = arguments.programs.absolute(), arguments.out.absolute()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    programs, out, work, table = start_serving(__doc__, "served")
     model, files = package_model(out)
-    work = out / "served"
-    shutil.rmtree(work, ignore_errors=True)
-    (work / "repository").mkdir(parents=True)
     make_bundle(programs, model, files, work / "repository")
     words, wrong = all_words(model), []
     with serving(programs, work / "repository", work) as address:
@@ -104,9 +91,8 @@ def main():
                 wrong.append(f"{word}: {got} instead of {want}")
     line = f"g2p-id-py 0.4.2: {len(words) - len(wrong)} of {len(words)} words as the package itself writes them."
     print(line)
-    if arguments.table:
-        before, rest = arguments.table.read_text().split(BEGIN, 1)
-        arguments.table.write_text(before + f"{BEGIN}\n{line}\n{END}" + rest.split(END, 1)[1])
+    if table:
+        write_section(table, "tests/wild/served.py", [line])
     if wrong:
         sys.exit("served.py: " + "; ".join(wrong))
 

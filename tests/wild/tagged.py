@@ -9,14 +9,11 @@ sequences are compared with its own k-best Viterbi. arabic-diacritizer 1.0.0 (MI
 model is a checkpoint, which is exported with torch, and left out where torch is missing.
 """
 
-import argparse
 import hashlib
 import importlib
 import inspect
-import os
 import pathlib
 import random
-import shutil
 import sys
 import zipfile
 
@@ -24,10 +21,9 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE.parent / "e2e" / "exports")]
-from table import ask, run, serving  # noqa: E402
-from wild import download  # noqa: E402
+from table import ask, run, serving, write_section  # noqa: E402
+from wild import download, start_serving  # noqa: E402
 
-BEGIN, END = "<!-- written by tests/wild/tagged.py -->", "<!-- end -->"
 WHEELS = {
     "dksplit": ("1.0.2", "428a4a4c342aeea83e50c806bb51d54aff574e603e0f71f984237300e4307c3d"),
     "arabic-diacritizer": ("1.0.0", "c4a62e8563baec1a206b3594710880557220f9b67287b102043531dd670dd45f"),
@@ -119,16 +115,7 @@ class Arabic:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/bin"))
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/wild"))
-    parser.add_argument("--table", type=pathlib.Path)
-    arguments = parser.parse_args()
-    programs, out = arguments.programs.absolute(), arguments.out.absolute()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    work = out / "tagged"
-    shutil.rmtree(work, ignore_errors=True)
-    (work / "repository").mkdir(parents=True)
+    programs, out, work, table = start_serving(__doc__, "tagged")
     models = [Dksplit(programs, out, work)]
     try:
         models.append(Arabic(programs, out, work))
@@ -147,9 +134,8 @@ def main():
             right = len(texts) - sum(line.startswith(model.name) for line in wrong)
             report.append(f"{model.name} {WHEELS[model.name][0]}: {right} of {len(texts)} texts with the package's own labels.")
             print(report[-1])
-    if arguments.table:
-        before, rest = arguments.table.read_text().split(BEGIN, 1)
-        arguments.table.write_text(before + "\n".join([BEGIN, *report, END]) + rest.split(END, 1)[1])
+    if table:
+        write_section(table, "tests/wild/tagged.py", report)
     if wrong:
         sys.exit("tagged.py: " + "; ".join(wrong))
 

@@ -9,13 +9,10 @@ repetitions and blanks left out. Taggers get random ids and are expected to say 
 columns are nearer than the two programs' scores, either is right.
 """
 
-import argparse
 import base64
 import json
-import os
 import pathlib
 import random
-import shutil
 import sys
 import zlib
 
@@ -24,10 +21,9 @@ import onnxruntime
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE.parent / "e2e" / "exports")]
-from table import ask, run, serving  # noqa: E402
-from wild import fetch  # noqa: E402
+from table import ask, run, serving, write_section  # noqa: E402
+from wild import fetch, start_serving  # noqa: E402
 
-BEGIN, END = "<!-- written by tests/wild/texts.py -->", "<!-- end -->"
 ASKED = 20  # of each model
 CLOSE = 1e-3  # of the largest score
 # Readers: columns, the blank, the picture's shape (None: any width), init's flags.
@@ -126,17 +122,8 @@ class Served:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/bin"))
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/wild"))
-    parser.add_argument("--table", type=pathlib.Path)
-    arguments = parser.parse_args()
-    programs, out = arguments.programs.absolute(), arguments.out.absolute()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    programs, out, work, table = start_serving(__doc__, "texts")
     onnxruntime.set_default_logger_severity(3)
-    work = out / "texts"
-    shutil.rmtree(work, ignore_errors=True)
-    (work / "repository").mkdir(parents=True)
     known = {model["name"]: model for model in json.loads((HERE / "models.json").read_text())}
     models = [Served(name, known[name.split()[0]], programs, out, work) for name in [*READERS, *TAGGERS]]
     report, wrong = [], []
@@ -159,10 +146,9 @@ def main():
             kind = "CTC" if served.is_reader else "tags"
             report.append(f"| {served.name} | {package} | {kind} | {right} of {asked} | {labels} |")
             print(report[-1], flush=True)
-    if arguments.table:
+    if table:
         head = ["", "| model | package | search | equal answers | labels in them |", "| --- | --- | --- | --- | --- |"]
-        before, rest = arguments.table.read_text().split(BEGIN, 1)
-        arguments.table.write_text(before + "\n".join([BEGIN, *head, *report, END]) + rest.split(END, 1)[1])
+        write_section(table, "tests/wild/texts.py", [*head, *report])
     if wrong:
         sys.exit("texts.py: " + "; ".join(wrong))
 

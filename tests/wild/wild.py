@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -29,6 +30,22 @@ SECONDS = 0.3  # of timing, for each program
 MOST_OF_OWN = 0.02  # of the largest value, where ONNX Runtime's own answer is as unsure
 COMMITTED = HERE / "committed"  # what every run of the tests tries
 BEGIN, END = "<!-- written by tests/wild/wild.py -->", "<!-- end -->"
+
+
+def start_serving(description, name):
+    """Of a script that serves models: the programs, the folder of downloads, an empty folder with a repository in it, and
+    the page with its table, if it is to be written."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/bin"))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/wild"))
+    parser.add_argument("--table", type=pathlib.Path)
+    arguments = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    out = arguments.out.absolute()
+    work = out / name
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "repository").mkdir(parents=True)
+    return arguments.programs.absolute(), out, work, arguments.table
 
 
 def fetch(model, out):

@@ -219,8 +219,9 @@ def table_lines(exports):
         yield f"{number}. {text.replace('|', '/')}"
 
 
-def write_table(path, mark, lines):
-    begin, end = f"<!-- written by tests/e2e/exports/table.py: {mark} -->", "<!-- end -->"
+def write_section(path, script, lines):
+    """Lines between the marks that a page has for a script."""
+    begin, end = f"<!-- written by {script} -->", "<!-- end -->"
     before, rest = path.read_text().split(begin, 1)
     path.write_text(before + "\n".join([begin, *lines, end]) + rest.split(end, 1)[1])
 
@@ -239,7 +240,7 @@ def main():
         print(f"{export.name}: {state}, {export.equal} of {export.asked} equal, "
               f"{'rows together' if export.batched else 'not together'}; {'; '.join(export.why)}")
     if arguments.table:
-        write_table(arguments.table, arguments.mark, list(table_lines(exports)))
+        write_section(arguments.table, f"tests/e2e/exports/table.py: {arguments.mark}", table_lines(exports))
     wrong = [export.name for _, export in exports if export.loads and export.equal < export.asked]
     if wrong:
         sys.exit(f"table.py: answers differ: {', '.join(wrong)}")
