@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <vector>
 
 #include "ops/base/status.h"
 #include "ops/compile/growing_states.h"
@@ -13,11 +14,26 @@ namespace {
 
 using Kind = RowInfo::Kind;
 
+// Whether each input of a loop is a state that grows. Found once: it takes a walk through the
+// graph.
+std::vector<bool> GrowingInputs(const Loop& loop) {
+  std::vector<bool> growing;
+  for (const LoopInput& input : loop.inputs) {
+    growing.push_back(GrowingAxis(loop, input) >= 0);
+  }
+  return growing;
+}
+
 class Planner {
  public:
   Planner(const Loop& loop, const GraphInfo& info, const OperatorSet& operators,
           const std::vector<Scope>& scopes, const Program& program)
-      : loop_(loop), info_(info), operators_(operators), scopes_(scopes), program_(program) {}
+      : loop_(loop),
+        info_(info),
+        operators_(operators),
+        scopes_(scopes),
+        program_(program),
+        grows_(GrowingInputs(loop)) {}
 
   RowPlan Run() {
     rows_ = FindRows(loop_, info_, operators_, scopes_);
@@ -61,7 +77,7 @@ class Planner {
   // request's: both lie with the request's values.
   void TakeOwnInputs() {
     for (const LoopInput& input : loop_.inputs) {
-      if (input.kind == LoopInput::Kind::kIteration || GrowingAxis(loop_, input) >= 0) {
+      if (input.kind == LoopInput::Kind::kIteration || Grows(input)) {
         const int node = loop_.body.parameters[static_cast<size_t>(input.body_parameter)];
         plan_.sources[Slot({node, 0})] = RowPlan::Source::kLocal;
         ragged_.insert(program_.slot({node, 0}));
@@ -210,9 +226,13 @@ class Planner {
     }
   }
 
+  bool Grows(const LoopInput& input) const {
+    return grows_[static_cast<size_t>(&input - loop_.inputs.data())];
+  }
+
   bool IsNextState(ValueId id) const {
     return std::any_of(loop_.inputs.begin(), loop_.inputs.end(), [&](const LoopInput& input) {
-      if (input.kind != LoopInput::Kind::kCarried || GrowingAxis(loop_, input) >= 0) {
+      if (input.kind != LoopInput::Kind::kCarried || Grows(input)) {
         return false;
       }
       const int result = loop_.body.results[static_cast<size_t>(input.back_edge)];
@@ -242,8 +262,9 @@ class Planner {
   const OperatorSet& operators_;
   const std::vector<Scope>& scopes_;
   const Program& program_;
-  std::vector<RowInfo> rows_;  // by node
-  std::set<int> ragged_;       // slots whose extents differ from request to request
+  const std::vector<bool> grows_;  // by input of the loop
+  std::vector<RowInfo> rows_;      // by node
+  std::set<int> ragged_;           // slots whose extents differ from request to request
   RowPlan plan_;
 };
 
@@ -252,6 +273,13 @@ class Planner {
 void MakeRowByRow(const Loop& loop, const Program& program, std::string reason, RowPlan& plan) {
   plan.separable = false;
   plan.reason = std::move(reason);
+  const std::vector<bool> growing = GrowingInputs(loop);
+  std::vector<bool> grows(loop.body.results.size(), false);
+  for (size_t i = 0; i < growing.size(); ++i) {
+    if (growing[i]) {
+      grows[static_cast<size_t>(loop.inputs[i].back_edge)] = true;
+    }
+  }
   RowPlan::Segment all{true, {}, {}};
   for (size_t i = 0; i < program.instructions().size(); ++i) {
     const Program::Instruction& instruction = program.instructions()[i];
@@ -263,11 +291,7 @@ void MakeRowByRow(const Loop& loop, const Program& program, std::string reason, 
     for (size_t result = 0; result < loop.body.results.size(); ++result) {
       const ValueId value = loop.body.node(loop.body.results[result]).inputs[0];
       const int slot = program.slot(value);
-      const bool grows =
-          std::any_of(loop.inputs.begin(), loop.inputs.end(), [&](const LoopInput& input) {
-            return input.back_edge == static_cast<int>(result) && GrowingAxis(loop, input) >= 0;
-          });
-      if (!grows && value.node == instruction.node &&
+      if (!grows[result] && value.node == instruction.node &&
           std::find(all.joined.begin(), all.joined.end(), slot) == all.joined.end()) {
         all.joined.push_back(slot);
       }

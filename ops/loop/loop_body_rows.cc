@@ -492,9 +492,9 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   // A holder of what the last step computed would make this one allocate it anew.
   results.clear();
   scratch.parts_.clear();
+  MakeUnits(step, scratch);
   if (counts_steps()) {
     // Before anything can fail: a step that is made again takes the number back.
-    MakeUnits(step, scratch);
     NumberSteps(step, scratch);
     BW_RETURN_IF_ERROR(GatherGrown(step, states, scratch));
   }
@@ -506,9 +506,6 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
     parameter.Resize(step.slices[i].dtype(), step.slices[i].shape());
     std::memcpy(parameter.mutable_bytes(), step.slices[i].bytes(),
                 static_cast<size_t>(parameter.num_bytes()));
-  }
-  if (!counts_steps()) {
-    MakeUnits(step, scratch);
   }
   scratch.statuses.resize(scratch.units.size());
   for (const RowPlan::Segment& segment : plan_.segments) {
