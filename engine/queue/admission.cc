@@ -28,9 +28,6 @@ constexpr absl::Duration kOthersStay = absl::Seconds(1);
 // While sources arrive, this part of the bytes is left for them to grow into.
 constexpr int64_t kShareToGrowInto = 16;
 
-// The upper half of a call's number, where the server puts its connection (sources_call.cc).
-uint64_t ClientOf(const CallOptions& call) { return call.call >> 32; }
-
 // What a request holds before it runs: its source, and about as much for itself.
 int64_t WaitingBytes(const PreparedSource& source) {
   constexpr int64_t kOwnBytes = 4096;
@@ -81,7 +78,7 @@ absl::Status Admission::Enqueue(std::unique_ptr<Request>& request) {
   queued->tenant = request->call.tenant;
   queued->priority = request->call.priority;
   queued->call = request->call.call;
-  queued->client = ClientOf(request->call);
+  queued->client = request->call.client;
   queued->rows = request->beam_size;
   queued->is_stream = request->is_stream();
   queued->running_bytes = request->price_bytes;
@@ -208,7 +205,7 @@ void Admission::CountIn(int stream, Queued& queued) {
 
 void Admission::CountOut(const Request& request, int rows, double cost) {
   absl::MutexLock lock(&mutex_);
-  if (queue_.Ended(request.call.tenant, rows, request.call.call, ClientOf(request.call),
+  if (queue_.Ended(request.call.tenant, rows, request.call.call, request.call.client,
                    request.is_stream())) {
     others_until_ = clock_() + kOthersStay;
   }

@@ -62,6 +62,9 @@ struct CallOptions {
   int priority = kNormalPriority;
   // Sources of the same call (not 0) take turns with other calls as one, however many they are.
   uint64_t call = 0;
+  // Calls of the same client (not 0), such as a connection, take turns with others as one. 0: the
+  // call alone is one.
+  uint32_t client = 0;
   // Called on the engine's thread after each step that has news, before the answer is given; it
   // must return at once. Null: no progress. Decoding only.
   std::function<void(Progress)> progress;

@@ -16,8 +16,8 @@ engine::CallOptions EngineOptions(Core& core, const Caller& caller) {
   options.priority = caller.priority;
   options.progress = caller.progress;
   options.num_provisional = caller.wants_provisional ? 1 : 0;
-  // admission.cc reads the number of the connection from the upper half.
-  options.call = uint64_t{caller.connection} << 32 | (core.NextCall() & 0xFFFF'FFFF);
+  options.call = core.NextCall();
+  options.client = caller.connection;
   return options;
 }
 

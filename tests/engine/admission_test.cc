@@ -456,6 +456,27 @@ TEST_F(AdmissionTest, ACallOfHundredsDelaysAnotherByNoneOfItsSources) {
   }
 }
 
+TEST_F(AdmissionTest, CallsOfOneClientLeaveRowsForThoseOfAnother) {
+  StartAsWorkIs(int64_t{1} << 30, /*threads=*/1);
+  const auto enqueue = [this](uint64_t call, uint32_t client) {
+    auto request = Ask(32);
+    request->call.call = call;
+    request->call.client = client;
+    ASSERT_TRUE(admission_->Enqueue(request).ok());
+  };
+  for (uint64_t call = 1; call <= 40; ++call) {
+    enqueue(call, 7);
+  }
+  const Admission::Requests of_client = Take();
+  EXPECT_LT(of_client.size(), 32U) << "of 1,024 rows some are kept";
+  enqueue(100, 8);
+  Admission::Requests other;
+  absl::Status end;
+  ASSERT_TRUE(admission_->Take(0, ReservedFor(of_client), other, end));
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0]->call.call, 100U);
+}
+
 TEST_F(AdmissionTest, AForecastForACallIsATurnOfTheOther) {
   Start();
   Learn();

@@ -89,15 +89,15 @@ class DecodeTest : public ::testing::Test {
 
 // An answer that its protocol cannot send is not a success, neither for the client nor in the
 // metrics.
-TEST_F(DecodeTest, CallsOfAConnectionHaveItsNumberInTheUpperHalf) {
+TEST_F(DecodeTest, CallsOfAConnectionAreOfOneClient) {
   Caller caller{Method::kDecode};
   caller.connection = 0x8000'0007;
-  const uint64_t first = EngineOptions(*core_, caller).call;
-  const uint64_t second = EngineOptions(*core_, caller).call;
-  EXPECT_EQ(first >> 32, 0x8000'0007u);
-  EXPECT_EQ(second >> 32, 0x8000'0007u);
-  EXPECT_NE(first, second);
-  EXPECT_EQ(EngineOptions(*core_, Caller{Method::kDecode}).call >> 32, 0u);
+  const engine::CallOptions first = EngineOptions(*core_, caller);
+  const engine::CallOptions second = EngineOptions(*core_, caller);
+  EXPECT_EQ(first.client, 0x8000'0007u);
+  EXPECT_EQ(second.client, 0x8000'0007u);
+  EXPECT_NE(first.call, second.call);
+  EXPECT_EQ(EngineOptions(*core_, Caller{Method::kDecode}).client, 0u);
 }
 
 TEST_F(DecodeTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
