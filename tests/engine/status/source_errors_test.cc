@@ -235,7 +235,8 @@ TEST(SourceErrorsTest, TheWorstCallFitsIntoATrailer) {
   for (int i = 0; i < 300; ++i) {
     text += "\xE2\x82\xAC";
   }
-  const Faults faults(1000, {"source." + std::string(300, 'f'), text});
+  // Twice as many as a status on the wire names.
+  const Faults faults(16, {"source." + std::string(300, 'f'), text});
   std::vector<absl::Status> sources(64, InvalidFields(faults));
   for (int code = 1; code <= 16; ++code) {
     sources.emplace_back(static_cast<StatusCode>(code), ToString(faults[0]));
