@@ -1,69 +1,26 @@
 #include "server/translate/translate.h"
 
 #include <algorithm>
-#include <map>
 #include <new>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/bundle/rules.h"
 #include "engine/request/prepared_source.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
-#include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
-#include "ops/base/utf8.h"
-#include "server/translate/alignment.h"
-#include "server/translate/detect.h"
+#include "server/translate/call_plan.h"
 #include "server/translate/join_unit.h"
 #include "server/translate/markup.h"
+#include "server/translate/sentence_decoder.h"
 
 namespace beamwright::translate {
 namespace {
 
 using serving::ModelPtr;
 
-// Sentences of a call in the engine at a time.
-constexpr size_t kMaxInFlight = 64;
 // Of a text in its parsed form, its pieces and its sentences' results, for each of its bytes.
 constexpr int64_t kHeldPerByte = 12;
 constexpr int64_t kHeldPerByteOfMarkup = 48;  // each tag is an element
-
-absl::Status CheckRequest(const v1::TranslateRequest& request) {
-  status::Faults faults;
-  bundle::CheckRules(request, "", faults);
-  for (const auto& [field, value] : {std::pair("source_language", &request.source_language()),
-                                     {"target_language", &request.target_language()}}) {
-    if (value->empty()) {
-      faults.Add(field, "is not set");
-    }
-  }
-  for (int i = 0; i < request.glossary_size(); ++i) {
-    if (request.glossary(i).source().empty() || request.glossary(i).target().empty()) {
-      faults.Add(absl::StrCat("glossary[", i, "]"), "has an empty source or target");
-    }
-  }
-  if (request.texts().empty()) {
-    faults.Add("texts", "is empty; there is nothing to translate");
-  }
-  int64_t characters = 0;
-  for (const std::string& text : request.texts()) {
-    characters += CountCharacters(text);
-  }
-  if (characters > kMaxCharacters) {
-    faults.Add("texts", "have ", characters, " characters; at most ", kMaxCharacters,
-               " are allowed in a call");
-  }
-  return status::OkOrInvalid(faults);
-}
-
-// Refused because others are ahead: worth another try while sentences of this call run.
-bool IsForLaterOf(const absl::Status& status) {
-  const std::string reason = status::ReasonOf(status);
-  return absl::IsResourceExhausted(status) &&
-         (reason == status::reason::kQueueFull || reason == status::reason::kTenantQuota);
-}
 
 }  // namespace
 
@@ -93,13 +50,6 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   }
 
  private:
-  // Texts of one language, and the models that translate it one after the other.
-  struct Group {
-    Route route;
-    std::vector<serving::ServedModelPtr> models;
-    std::vector<int> texts;  // numbers, ascending
-  };
-
   void Refuse(const absl::Status& status) {
     const auto self = shared_from_this();
     if (!core_.state().Hold([self, status] { self->Answer(status); })) {
@@ -146,7 +96,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       status = status::OutOfMemory();
     }
     if (status.ok()) {
-      Pump();
+      Decode();
     } else if (pass_ == 0 && group_ == 0) {
       Refuse(status);
     } else {
@@ -154,14 +104,6 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     }
   }
 
-  // A sentence, its place in the pass and what was found for it, best first.
-  struct Sentence {
-    absl::string_view text;
-    size_t unit;
-    std::shared_ptr<const engine::ResolvedOptions> options;
-    bool has_glossary;
-    std::vector<FoundSentence> found;
-  };
   // Of a unit, in the numbers of units_ and of texts.
   struct UnitPlace {
     int text_number;
@@ -171,10 +113,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   absl::Status Open(absl::StatusOr<v1::TranslateRequest>& request) {
     BW_RETURN_IF_ERROR(core_.state().CheckAccepting());
     BW_RETURN_IF_ERROR(request.status());
-    BW_RETURN_IF_ERROR(CheckRequest(*request));
-    auto [models, directions] = translator_.Served();
-    BW_RETURN_IF_ERROR(FindSources(directions, *request));
-    BW_RETURN_IF_ERROR(FindGroups(models, directions, *request));
+    BW_ASSIGN_OR_RETURN(plan_, PlanCall(core_, *request, started_));
     num_alternatives_ = static_cast<size_t>(request->alternatives());
     const bool is_plain = request->format() <= v1::TEXT_FORMAT_PLAIN;
     const int64_t per_byte = is_plain ? kHeldPerByte : kHeldPerByteOfMarkup;
@@ -185,7 +124,9 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     BW_ASSIGN_OR_RETURN(hold_, core_.memory().Reserve(bytes * per_byte));
     call_ = core_.NextCall();
     BW_RETURN_IF_ERROR(Parse(*request));
-    response_.set_target_language(groups_[0].route.target);
+    response_.set_source_language(plan_.source.language);
+    response_.set_confidence(plan_.source.confidence);
+    response_.set_target_language(plan_.groups[0].route.target);
     for (int i = 0; i < request->texts_size(); ++i) {
       response_.add_translations();
     }
@@ -193,84 +134,10 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     return absl::OkStatus();
   }
 
-  // The language of each text, and of all together.
-  absl::Status FindSources(const Directions& directions, const v1::TranslateRequest& request) {
-    const auto num_texts = static_cast<size_t>(request.texts_size());
-    if (!absl::EqualsIgnoreCase(request.source_language(), kAuto)) {
-      sources_.assign(num_texts, {request.source_language(), 0});
-      return absl::OkStatus();
-    }
-    constexpr size_t kMostBytes = size_t{64} << 10;
-    constexpr double kSure = 50;  // beyond it CLD2 is, and it means most of the text
-    const bool is_html =
-        request.format() == v1::TEXT_FORMAT_HTML || request.format() == v1::TEXT_FORMAT_XML;
-    std::string all;
-    for (int i = 0; i < request.texts_size() && all.size() <= kMostBytes; ++i) {
-      absl::StrAppend(&all, request.texts(i), "\n");
-    }
-    const auto resolve = [&](absl::string_view tag) { return directions.Resolve(tag); };
-    auto detected = DetectLanguages(all, is_html, resolve);
-    if (!detected.ok()) {
-      return status::InvalidField("source_language", detected.status().message());
-    }
-    if (detected->empty()) {
-      return status::InvalidField(
-          "source_language",
-          "could not be found out: the texts seem to be in no language that "
-          "is served; name the language");
-    }
-    sources_.assign(num_texts, (*detected)[0]);
-    response_.set_source_language((*detected)[0].language);
-    response_.set_confidence((*detected)[0].confidence);
-    for (int i = 0; i < request.texts_size() && num_texts > 1; ++i) {
-      detected = DetectLanguages(request.texts(i), is_html, resolve);
-      if (detected.ok() && !detected->empty() && (*detected)[0].confidence > kSure &&
-          directions.Find((*detected)[0].language, request.target_language()).ok()) {
-        sources_[static_cast<size_t>(i)] = (*detected)[0];
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status FindGroups(const std::vector<serving::ServedModelPtr>& models,
-                          const Directions& directions, const v1::TranslateRequest& request) {
-    std::map<std::string, size_t> groups;  // by language
-    for (int i = 0; i < request.texts_size(); ++i) {
-      const std::string& language = sources_[static_cast<size_t>(i)].language;
-      const auto [found, is_new] = groups.try_emplace(language, groups_.size());
-      if (is_new) {
-        BW_ASSIGN_OR_RETURN(Route route, directions.Find(language, request.target_language()));
-        groups_.push_back({std::move(route), {}, {}});
-        BW_RETURN_IF_ERROR(FindModels(models, request, groups_.back()));
-      }
-      groups_[found->second].texts.push_back(i);
-    }
-    if (response_.source_language().empty()) {
-      response_.set_source_language(groups_[0].route.source);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status FindModels(const std::vector<serving::ServedModelPtr>& models,
-                          const v1::TranslateRequest& request, Group& group) const {
-    for (const size_t number : group.route.directions) {
-      group.models.push_back(models[number]);
-      BW_RETURN_IF_ERROR(models[number]->CheckPause(started_));
-      if (const ModelPtr model = models[number]->model()) {
-        BW_RETURN_IF_ERROR(core_.quarantine().Check(*model, started_));
-      }
-    }
-    if (group.models.size() > 1 && !request.glossary().empty()) {
-      return status::InvalidField("glossary", "needs a model that translates from ",
-                                  group.route.source, " to ", group.route.target, " directly");
-    }
-    return absl::OkStatus();
-  }
-
   // Cuts the texts into units, except those that stay as they are.
   absl::Status Parse(const v1::TranslateRequest& request) {
     documents_.resize(static_cast<size_t>(request.texts_size()));
-    for (const Group& group : groups_) {
+    for (const LanguageGroup& group : plan_.groups) {
       for (const int i : group.models.empty() ? std::vector<int>() : group.texts) {
         absl::StatusOr<Document> document = ParseDocument(request.texts(i), request);
         if (!document.ok()) {
@@ -282,15 +149,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     return absl::OkStatus();
   }
 
-  const Group& group() const { return groups_[group_]; }
+  const LanguageGroup& group() const { return plan_.groups[group_]; }
 
   bool IsLastPass() const { return pass_ + 1 >= group().models.size(); }
 
   // Splits the texts for the next model.
   absl::Status BeginPass() {
     sentences_.clear();
-    decoded_.Clear();
-    next_ = 0;
     if (pass_ == group().models.size()) {
       return absl::OkStatus();
     }
@@ -336,12 +201,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
         if (!piece.is_sentence) {
           continue;
         }
+        const bool is_marked = !units_[i].elements.empty();
         sentences_.push_back(
-            {piece.text, i, units_[i].elements.empty() ? options_ : marked_options_, false, {}});
+            {piece.text, i, is_marked ? marked_options_ : options_, nullptr, is_marked, {}});
         AddTerms(piece.text, options);
         if (!options.required_sequences().empty()) {
           BW_ASSIGN_OR_RETURN(sentences_.back().options, resolve());
-          sentences_.back().has_glossary = true;
+          sentences_.back().without_glossary = marked_options_;
         }
       }
     }
@@ -365,146 +231,32 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     }
   }
 
-  // Hands sentences to the engine as long as there is room for some, and ends the pass when all are
-  // back. One thread at a time: the one that set is_pumping_.
-  void Pump() {
-    std::vector<size_t> batch;
-    for (;;) {
-      batch.clear();
-      {
-        absl::MutexLock lock(&mutex_);
-        while (failure_.ok() && in_flight_ < most_in_flight_ &&
-               (!again_.empty() || next_ < sentences_.size())) {
-          if (again_.empty()) {
-            batch.push_back(next_++);
-          } else {
-            batch.push_back(again_.back());
-            again_.pop_back();
-          }
-          ++in_flight_;
-        }
-        if (batch.empty() && in_flight_ > 0) {
-          is_pumping_ = false;
-          return;
-        }
-      }
-      for (const size_t number : batch) {
-        Submit(number);
-      }
-      if (batch.empty()) {
-        EndPass();
-        return;
-      }
-    }
-  }
-
-  void Submit(size_t number) {
-    v1::Source source;
-    source.set_text(std::string(sentences_[number].text));
+  void Decode() {
     engine::CallOptions options;
     options.cancelled = caller_.cancelled;
     options.deadline = caller_.deadline;
     options.tenant = caller_.tenant;
     options.priority = caller_.priority;
     options.call = call_;
-    core_.engine().DecodeResolved(
-        model_, std::move(source), sentences_[number].options, options,
-        [self = shared_from_this(), number](absl::StatusOr<v1::Decoded> decoded) {
-          self->Take(number, std::move(decoded));
-        });
-  }
-
-  // On the engine's thread, or within Submit.
-  void Take(size_t number, absl::StatusOr<v1::Decoded> decoded) {
-    bool resumes = false;
-    std::vector<FoundSentence> found = FoundOf(number, decoded);
-    {
-      absl::MutexLock lock(&mutex_);
-      --in_flight_;
-      if (decoded.ok()) {
-        sentences_[number].found = std::move(found);
-        Count(*std::move(decoded));
-        most_in_flight_ = std::min(kMaxInFlight, most_in_flight_ + 1);
-      } else if (in_flight_ > 0 && IsForLaterOf(decoded.status())) {
-        again_.push_back(number);
-        most_in_flight_ = in_flight_;
-      } else if (sentences_[number].has_glossary && absl::IsFailedPrecondition(decoded.status())) {
-        // No translation within the longest length has all terms.
-        sentences_[number].has_glossary = false;
-        sentences_[number].options = marked_options_;
-        again_.push_back(number);
-      } else {
-        Fail(number, decoded.status());
-      }
-      // Half of the room at once costs half as many wake-ups as each place by itself.
-      const bool has_room = in_flight_ <= most_in_flight_ / 2;
-      if (!is_pumping_ && (in_flight_ == 0 || (has_room && HasWaiting()))) {
-        is_pumping_ = resumes = true;
-      }
-    }
-    if (resumes) {
-      core_.replies().Post([self = shared_from_this()] { self->Pump(); });
-    }
-  }
-
-  bool HasWaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return failure_.ok() && (!again_.empty() || next_ < sentences_.size());
-  }
-
-  std::vector<FoundSentence> FoundOf(size_t number,
-                                     const absl::StatusOr<v1::Decoded>& decoded) const {
-    std::vector<FoundSentence> found;
-    const Sentence& sentence = sentences_[number];
-    for (int i = 0; decoded.ok() && i < decoded->hypotheses_size(); ++i) {
-      const v1::Hypothesis& hypothesis = decoded->hypotheses(i);
-      found.push_back({hypothesis.text(), {}});
-      if (!units_[sentence.unit].elements.empty()) {
-        const engine::DecodeModel& model = *model_;
-        found.back().words = AlignWords(model.source(), sentence.text, model.target(), hypothesis,
-                                        SeparatesTarget());
-      }
-    }
-    return found;
-  }
-
-  bool SeparatesTarget() const {
-    return SeparatesWords(model_->config().translation().target_language());
-  }
-
-  void Count(v1::Decoded decoded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    // Metrics count the best hypothesis.
-    if (decoded.hypotheses_size() > 1) {
-      decoded.mutable_hypotheses()->DeleteSubrange(1, decoded.hypotheses_size() - 1);
-    }
-    queue_ms_ += decoded.queue_ms();
-    compute_ms_ += decoded.compute_ms();
-    *decoded_.add_results()->mutable_decoded() = std::move(decoded);
-  }
-
-  // The error of the first sentence is the call's, whichever ended first.
-  void Fail(size_t number, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    num_model_faults_ += absl::IsInternal(why) ? 1 : 0;
-    ++num_failed_;
-    *decoded_.add_results()->mutable_error() = status::ToRpcStatus(why, status::Room::kBody);
-    if (failure_.ok() || number < failed_) {
-      failed_ = number;
-      failure_ = why;
-    }
+    SentenceDecoder::Start(core_, model_, options, std::move(sentences_), most_in_flight_,
+                           [self = shared_from_this()](DecodedSentences decoded) {
+                             self->EndPass(std::move(decoded));
+                           });
   }
 
   // Starts the next pass or the next language, or answers the call.
-  void EndPass() {
-    absl::Status status = Outcome();
+  void EndPass(DecodedSentences decoded) {
+    absl::Status status = Outcome(decoded);
     const bool is_translated = pass_ < group().models.size();
     if (is_translated) {
-      CountPass();
+      CountPass(decoded);
     }
     if (!status.ok()) {
       Answer(status);
       return;
     }
     if (is_translated) {
-      JoinTexts();
+      JoinTexts(decoded.sentences);
     }
     if (!IsLastPass()) {
       ++pass_;
@@ -512,36 +264,35 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       return;
     }
     WriteGroup();
-    if (++group_ == groups_.size()) {
+    if (++group_ == plan_.groups.size()) {
       Answer(status);
     } else {
       StartGroup();
     }
   }
 
-  absl::Status Outcome() {
-    absl::MutexLock lock(&mutex_);
-    if (failure_.ok()) {
+  absl::Status Outcome(const DecodedSentences& decoded) const {
+    if (decoded.failure.ok()) {
       return absl::OkStatus();
     }
     if (caller_.cancelled != nullptr && caller_.cancelled->cancelled()) {
       return caller_.cancelled->Outcome(caller_.deadline, SteadyNow());
     }
-    const std::string field =
-        absl::StrCat("texts[", places_[sentences_[failed_].unit].text_number, "]");
-    return status::WithFields(failure_, [&](absl::string_view) { return field; });
+    const size_t unit = decoded.sentences[decoded.failed].unit;
+    const std::string field = absl::StrCat("texts[", places_[unit].text_number, "]");
+    return status::WithFields(decoded.failure, [&](absl::string_view) { return field; });
   }
 
   // The units as the model of this pass translates them.
-  void JoinTexts() {
+  void JoinTexts(absl::Span<const Sentence> all) {
     std::vector<MarkedText> joined;
     size_t first = 0;  // sentence of the unit
     for (size_t i = 0; i < units_.size(); ++i) {
       size_t behind = first;
-      while (behind < sentences_.size() && sentences_[behind].unit == i) {
+      while (behind < all.size() && all[behind].unit == i) {
         ++behind;
       }
-      const auto sentences = absl::MakeConstSpan(sentences_).subspan(first, behind - first);
+      const auto sentences = all.subspan(first, behind - first);
       std::vector<MarkedText> ways;  // the best first
       for (size_t rank = 0; rank < (IsLastPass() ? num_alternatives_ + 1 : 1); ++rank) {
         ways.push_back(Joined(i, sentences, rank));
@@ -563,14 +314,18 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       const size_t count = sentence.found.size();
       found.push_back(count == 0 ? nullptr : &sentence.found[rank < count ? rank : 0]);
     }
-    return JoinUnit(units_[number], places_[number].pieces, found, SeparatesTarget());
+    return JoinUnit(units_[number], places_[number].pieces, found,
+                    SeparatesWords(model_->config().translation().target_language()));
   }
 
-  void CountPass() {
-    absl::MutexLock lock(&mutex_);
-    core_.metrics().CountSources(*model_, decoded_);
-    core_.quarantine().Count(*model_, decoded_.results_size() - num_failed_, num_model_faults_,
-                             SteadyNow());
+  void CountPass(const DecodedSentences& decoded) {
+    queue_ms_ += decoded.queue_ms;
+    compute_ms_ += decoded.compute_ms;
+    num_failed_ += decoded.num_failed;
+    most_in_flight_ = decoded.most_in_flight;
+    core_.metrics().CountSources(*model_, decoded.counted);
+    core_.quarantine().Count(*model_, decoded.counted.results_size() - decoded.num_failed,
+                             decoded.num_model_faults, SteadyNow());
   }
 
   void Answer(const absl::Status& status) {
@@ -595,7 +350,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     size_t unit = 0;
     for (const int number : group().texts) {
       v1::Translation& translation = *response_.mutable_translations(number);
-      if (const DetectedLanguage& source = sources_[static_cast<size_t>(number)];
+      if (const DetectedLanguage& source = plan_.sources[static_cast<size_t>(number)];
           source.confidence > 0) {
         translation.set_source_language(group().route.source);
         translation.set_confidence(source.confidence);
@@ -638,8 +393,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   const absl::Time started_;
   const TranslateDone done_;
   serving::MemoryAccount::Hold hold_;
-  std::vector<DetectedLanguage> sources_;  // of each text; confidence 0: as the request has it
-  std::vector<Group> groups_;
+  CallPlan plan_;
   uint64_t call_ = 0;
   size_t num_alternatives_ = 0;
   v1::TranslateRequest request_;
@@ -655,23 +409,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   std::shared_ptr<const engine::ResolvedOptions> options_;
   std::shared_ptr<const engine::ResolvedOptions> marked_options_;  // with attention
   std::vector<UnitPlace> places_;                                  // of each unit
-  std::vector<Sentence> sentences_;                                // of all units, in order
-  int num_sentences_ = 0;                                          // of all passes
-
-  absl::Mutex mutex_;
-  bool is_pumping_ ABSL_GUARDED_BY(mutex_) = true;
-  // The first sentence that has not been handed to the engine. Written by who pumps.
-  size_t next_ = 0;
-  std::vector<size_t> again_ ABSL_GUARDED_BY(mutex_);  // that the queue refused
-  size_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t most_in_flight_ ABSL_GUARDED_BY(mutex_) = kMaxInFlight;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  size_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // the sentence that it is of
-  v1::DecodeResponse decoded_;                 // for metrics
+  std::vector<Sentence> sentences_;  // of all units, in order; with the decoder while it works
+  // Of all passes so far.
+  int num_sentences_ = 0;
   int num_failed_ = 0;
-  int num_model_faults_ = 0;
   double queue_ms_ = 0;
   double compute_ms_ = 0;
+  size_t most_in_flight_ = kMaxSentencesInFlight;
 };
 
 void Translator::Translate(absl::StatusOr<v1::TranslateRequest> request,
@@ -679,25 +423,14 @@ void Translator::Translate(absl::StatusOr<v1::TranslateRequest> request,
   std::make_shared<Call>(*this, caller, std::move(done))->Start(std::move(request));
 }
 
-absl::StatusOr<std::vector<DetectedLanguage>> Translator::Detect(absl::string_view text) const {
-  const Directions directions = Served().second;
-  return DetectLanguages(text, /*is_html=*/false,
-                         [&](absl::string_view tag) { return directions.Resolve(tag); });
+std::vector<Language> Translator::Languages() const {
+  return ListTranslationModels(core_).directions.Languages();
 }
 
-std::pair<std::vector<serving::ServedModelPtr>, Directions> Translator::Served() const {
-  std::vector<serving::ServedModelPtr> models;
-  std::vector<Direction> directions;
-  for (serving::ServedModelPtr& model :
-       core_.models().AllListed()) {  // by name, the newest version first
-    const v1::TranslationConfig& translation = model->config().translation();
-    const bool is_newest = models.empty() || models.back()->name() != model->name();
-    if (model->config().has_translation() && is_newest) {
-      directions.push_back({translation.source_language(), translation.target_language()});
-      models.push_back(std::move(model));
-    }
-  }
-  return {std::move(models), Directions(std::move(directions))};
+absl::StatusOr<std::vector<DetectedLanguage>> Translator::Detect(absl::string_view text) const {
+  const Directions directions = ListTranslationModels(core_).directions;
+  return DetectLanguages(text, /*is_html=*/false,
+                         [&](absl::string_view tag) { return directions.Resolve(tag); });
 }
 
 absl::StatusOr<std::shared_ptr<const SentenceSplitter>> Translator::SplitterFor(

@@ -4,11 +4,9 @@
 #ifndef BEAMWRIGHT_SERVER_TRANSLATE_TRANSLATE_H_
 #define BEAMWRIGHT_SERVER_TRANSLATE_TRANSLATE_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -24,8 +22,6 @@
 
 namespace beamwright::translate {
 
-// Most characters of a call's texts together.
-inline constexpr int64_t kMaxCharacters = int64_t{1} << 20;
 // Most tokens of a sentence; longer ones are cut. Translation models are trained on sentences, and
 // get worse beyond.
 inline constexpr int kMaxSentenceTokens = 128;
@@ -40,14 +36,13 @@ class Translator {
   // Translates every text; `done` is called once, on any thread. The call fails as a whole with the
   // error of the first sentence that fails, in the terms of the request: InvalidArgument naming
   // fields of TranslateRequest, and as serving::Decode for what the engine refuses. A request that
-  // is an error is refused with it. A call of many sentences does not fill the engine's queue: some
-  // of them are in the engine at a time, and what the queue refuses is tried again when another
-  // sentence of the call is done.
+  // is an error is refused with it. A call of many sentences does not fill the engine's queue
+  // (sentence_decoder.h).
   void Translate(absl::StatusOr<v1::TranslateRequest> request, const serving::Caller& caller,
                  TranslateDone done);
 
   // What is translated now, by code.
-  std::vector<Language> Languages() const { return Served().second.Languages(); }
+  std::vector<Language> Languages() const;
 
   // The languages of a text among those that are served, as DetectLanguages.
   absl::StatusOr<std::vector<DetectedLanguage>> Detect(absl::string_view text) const;
@@ -55,8 +50,6 @@ class Translator {
  private:
   class Call;
 
-  // Models that translate, each by its newest version, and their directions.
-  std::pair<std::vector<serving::ServedModelPtr>, Directions> Served() const;
   absl::StatusOr<std::shared_ptr<const SentenceSplitter>> SplitterFor(const std::string& language);
 
   serving::Core& core_;

@@ -1,0 +1,140 @@
+#include "server/translate/call_plan.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/bundle/rules.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
+#include "ops/base/utf8.h"
+
+namespace beamwright::translate {
+namespace {
+
+absl::Status CheckRequest(const v1::TranslateRequest& request) {
+  status::Faults faults;
+  bundle::CheckRules(request, "", faults);
+  for (const auto& [field, value] : {std::pair("source_language", &request.source_language()),
+                                     {"target_language", &request.target_language()}}) {
+    if (value->empty()) {
+      faults.Add(field, "is not set");
+    }
+  }
+  for (int i = 0; i < request.glossary_size(); ++i) {
+    if (request.glossary(i).source().empty() || request.glossary(i).target().empty()) {
+      faults.Add(absl::StrCat("glossary[", i, "]"), "has an empty source or target");
+    }
+  }
+  if (request.texts().empty()) {
+    faults.Add("texts", "is empty; there is nothing to translate");
+  }
+  int64_t characters = 0;
+  for (const std::string& text : request.texts()) {
+    characters += CountCharacters(text);
+  }
+  if (characters > kMaxCharacters) {
+    faults.Add("texts", "have ", characters, " characters; at most ", kMaxCharacters,
+               " are allowed in a call");
+  }
+  return status::OkOrInvalid(faults);
+}
+
+// Sets the source of each text and of the whole call; of the call only where it is detected. The
+// texts together decide; a text of its own language that is served counts where CLD2 is sure.
+absl::Status FindSources(const Directions& directions, const v1::TranslateRequest& request,
+                         CallPlan& plan) {
+  const auto num_texts = static_cast<size_t>(request.texts_size());
+  if (!absl::EqualsIgnoreCase(request.source_language(), kAuto)) {
+    plan.sources.assign(num_texts, {request.source_language(), 0});
+    return absl::OkStatus();
+  }
+  constexpr size_t kMostBytes = size_t{64} << 10;
+  constexpr double kSure = 50;  // beyond it CLD2 is, and it means most of the text
+  const bool is_html =
+      request.format() == v1::TEXT_FORMAT_HTML || request.format() == v1::TEXT_FORMAT_XML;
+  std::string all;
+  for (int i = 0; i < request.texts_size() && all.size() <= kMostBytes; ++i) {
+    absl::StrAppend(&all, request.texts(i), "\n");
+  }
+  const auto resolve = [&](absl::string_view tag) { return directions.Resolve(tag); };
+  auto detected = DetectLanguages(all, is_html, resolve);
+  if (!detected.ok()) {
+    return status::InvalidField("source_language", detected.status().message());
+  }
+  if (detected->empty()) {
+    return status::InvalidField("source_language",
+                                "could not be found out: the texts seem to be in no language that "
+                                "is served; name the language");
+  }
+  plan.source = (*detected)[0];
+  plan.sources.assign(num_texts, plan.source);
+  for (int i = 0; i < request.texts_size() && num_texts > 1; ++i) {
+    detected = DetectLanguages(request.texts(i), is_html, resolve);
+    if (detected.ok() && !detected->empty() && (*detected)[0].confidence > kSure &&
+        directions.Find((*detected)[0].language, request.target_language()).ok()) {
+      plan.sources[static_cast<size_t>(i)] = (*detected)[0];
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FindModels(serving::Core& core, const TranslationModels& served,
+                        const v1::TranslateRequest& request, absl::Time now, LanguageGroup& group) {
+  for (const size_t number : group.route.directions) {
+    group.models.push_back(served.models[number]);
+    BW_RETURN_IF_ERROR(group.models.back()->CheckPause(now));
+    if (const serving::ModelPtr model = group.models.back()->model()) {
+      BW_RETURN_IF_ERROR(core.quarantine().Check(*model, now));
+    }
+  }
+  if (group.models.size() > 1 && !request.glossary().empty()) {
+    return status::InvalidField("glossary", "needs a model that translates from ",
+                                group.route.source, " to ", group.route.target, " directly");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TranslationModels ListTranslationModels(serving::Core& core) {
+  std::vector<serving::ServedModelPtr> models;
+  std::vector<Direction> directions;
+  for (serving::ServedModelPtr& model :
+       core.models().AllListed()) {  // by name, the newest version first
+    const v1::TranslationConfig& translation = model->config().translation();
+    const bool is_newest = models.empty() || models.back()->name() != model->name();
+    if (model->config().has_translation() && is_newest) {
+      directions.push_back({translation.source_language(), translation.target_language()});
+      models.push_back(std::move(model));
+    }
+  }
+  return {std::move(models), Directions(std::move(directions))};
+}
+
+absl::StatusOr<CallPlan> PlanCall(serving::Core& core, const v1::TranslateRequest& request,
+                                  absl::Time now) {
+  BW_RETURN_IF_ERROR(CheckRequest(request));
+  const TranslationModels served = ListTranslationModels(core);
+  CallPlan plan;
+  BW_RETURN_IF_ERROR(FindSources(served.directions, request, plan));
+  std::map<std::string, size_t> groups;  // by language
+  for (int i = 0; i < request.texts_size(); ++i) {
+    const std::string& language = plan.sources[static_cast<size_t>(i)].language;
+    const auto [found, is_new] = groups.try_emplace(language, plan.groups.size());
+    if (is_new) {
+      BW_ASSIGN_OR_RETURN(Route route, served.directions.Find(language, request.target_language()));
+      plan.groups.push_back({std::move(route), {}, {}});
+      BW_RETURN_IF_ERROR(FindModels(core, served, request, now, plan.groups.back()));
+    }
+    plan.groups[found->second].texts.push_back(i);
+  }
+  if (plan.source.language.empty()) {
+    plan.source.language = plan.groups[0].route.source;
+  }
+  return plan;
+}
+
+}  // namespace beamwright::translate

@@ -1,0 +1,95 @@
+// Sentence decoder: hands the sentences of one pass to the engine and collects what it decodes. A
+// call of many sentences does not fill the engine's queue: at most kMaxSentencesInFlight of them
+// are in the engine at a time, and a sentence that the queue refuses is tried again, with fewer in
+// flight, when another sentence of the pass is done. Private to translate/.
+#ifndef BEAMWRIGHT_SERVER_TRANSLATE_SENTENCE_DECODER_H_
+#define BEAMWRIGHT_SERVER_TRANSLATE_SENTENCE_DECODER_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "beamwright/v1/decode.pb.h"
+#include "server/serving/core.h"
+#include "server/translate/join_unit.h"
+
+namespace beamwright::translate {
+
+inline constexpr size_t kMaxSentencesInFlight = 64;
+
+// A sentence and what was found for it.
+struct Sentence {
+  absl::string_view text;  // of the unit's text, which must outlive the pass
+  size_t unit = 0;         // number
+  std::shared_ptr<const engine::ResolvedOptions> options;
+  // Instead of `options`, which require a glossary's terms, if no translation within the longest
+  // length has all of them. Null: `options` require none.
+  std::shared_ptr<const engine::ResolvedOptions> without_glossary;
+  bool finds_words = false;          // the places of words are wanted, for markup
+  std::vector<FoundSentence> found;  // best first
+};
+
+struct DecodedSentences {
+  std::vector<Sentence> sentences;  // as they were given, with what was found
+  // The error of the first sentence that failed, whichever ended first, and its number.
+  absl::Status failure;
+  size_t failed = 0;
+  v1::DecodeResponse counted;  // for metrics: the best hypothesis or the error of each sentence
+  int num_failed = 0;
+  int num_model_faults = 0;  // of the failed ones, by fault of the model
+  double queue_ms = 0;
+  double compute_ms = 0;
+  size_t most_in_flight = 0;  // that the queue admitted in the end, for the next pass
+};
+
+class SentenceDecoder : public std::enable_shared_from_this<SentenceDecoder> {
+ public:
+  using Done = std::function<void(DecodedSentences)>;
+
+  // Decodes the sentences by `model`; `done` is called once, on any thread or within Start. After
+  // a failure no further sentence is handed to the engine. The core must outlive the pass.
+  static void Start(serving::Core& core, serving::ModelPtr model, const engine::CallOptions& call,
+                    std::vector<Sentence> sentences, size_t most_in_flight, Done done);
+
+  SentenceDecoder(serving::Core& core, serving::ModelPtr model, const engine::CallOptions& call,
+                  std::vector<Sentence> sentences, size_t most_in_flight, Done done);
+
+ private:
+  void Pump();
+  void Submit(size_t number);
+  void Take(size_t number, absl::StatusOr<v1::Decoded> decoded);
+  void End();
+  bool HasWaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return result_.failure.ok() && (!again_.empty() || next_ < sentences_.size());
+  }
+  std::vector<FoundSentence> FoundOf(const Sentence& sentence,
+                                     const absl::StatusOr<v1::Decoded>& decoded) const;
+  void Count(v1::Decoded decoded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(size_t number, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  serving::Core& core_;
+  const serving::ModelPtr model_;
+  const engine::CallOptions call_;
+  const Done done_;
+  // A sentence belongs to the thread that submits it, then to the one that takes its answer.
+  std::vector<Sentence> sentences_;
+  // The first sentence that has not been handed to the engine. Written by the thread that pumps.
+  size_t next_ = 0;
+
+  absl::Mutex mutex_;
+  bool is_pumping_ ABSL_GUARDED_BY(mutex_) = true;
+  std::vector<size_t> again_ ABSL_GUARDED_BY(mutex_);  // sentences that the queue refused
+  size_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  DecodedSentences result_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace beamwright::translate
+
+#endif  // BEAMWRIGHT_SERVER_TRANSLATE_SENTENCE_DECODER_H_
