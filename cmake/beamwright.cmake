@@ -2,9 +2,13 @@
 
 # -ffp-contract=off: a fused multiply-add where the compiler pleases would make results depend on how a loop
 # was vectorised (docs/numerics.md). Kernels ask for fma where they want it.
+set(werror "")
+if(BEAMWRIGHT_WERROR)
+  set(werror -Werror)
+endif()
 add_library(beamwright_flags INTERFACE)
 target_compile_options(beamwright_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror -ffp-contract=off
+  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual ${werror} -ffp-contract=off
   # g++ 12 takes the inline storage of absl::InlinedVector for uninitialised when it is moved.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-missing-field-initializers -Wno-maybe-uninitialized>
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Wno-missing-field-initializers>)
