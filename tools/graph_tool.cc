@@ -238,8 +238,8 @@ void DefineInit(CLI::App& app, Flags& flags) {
   command
       ->add_option("--length-axis", init.length_axis,
                    "Axis of the encoder's input that counts as the source's length; axis 0 is "
-                   "that of the rows")
-      ->check(CLI::Range(1, 31));
+                   "that of the rows. 0: the input is [length, rows, ...]")
+      ->check(CLI::Range(0, 31));
   command
       ->add_option("--input-shape", init.input_shape,
                    "Extents of the encoder's input behind its rows, where the export left more "

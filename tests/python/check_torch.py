@@ -90,10 +90,45 @@ class LayeredStep(Attention):
         return self.output(torch.cat([out[:, 0], read], 1)), hidden, cell, weights
 
 
+class TimeFirstEncoder(nn.Module):
+    """Sources [length, rows], without batch_first, into a memory [length, rows, width] and a state."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(26, WIDTH)
+        self.layer = nn.GRU(WIDTH, WIDTH)
+
+    def forward(self, source):
+        memory, hidden = self.layer(self.embed(source))
+        return memory, hidden.squeeze(0)
+
+
+class TimeFirstStep(Attention):
+    """The state before the memory, whose positions come first."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(2 * WIDTH, WIDTH)
+
+    def forward(self, token, hidden, encoder_outputs):
+        read, weights = self.read(hidden, encoder_outputs.permute(1, 0, 2))
+        out, hidden = self.layer(torch.cat([self.embed(token), read], 1).unsqueeze(0), hidden.unsqueeze(0))
+        return self.output(torch.cat([out.squeeze(0), read], 1)), hidden.squeeze(0), weights
+
+
+class JoiningEncoder(Encoder):
+    """Two frames for each place of the memory."""
+
+    def forward(self, source):
+        return super().forward(source[:, ::2])
+
+
 CASES = {
     "lstm": (lambda: Encoder(nn.Embedding(26, WIDTH), 2), LstmStep, torch.tensor([[1, 2, 3, 4, 5]])),
     "gru": (lambda: Encoder(nn.Embedding(26, WIDTH), 1), GruStep, torch.tensor([[3, 1, 4], [1, 5, 9]])),
     "layered": (lambda: Encoder(nn.Embedding(26, WIDTH), 2, layers=2), LayeredStep, torch.tensor([[1, 2, 3, 4]])),
+    "time-first": (TimeFirstEncoder, TimeFirstStep, torch.tensor([[1], [2], [3], [4], [5]])),
+    "joining": (lambda: JoiningEncoder(nn.Linear(7, WIDTH), 2), LstmStep, torch.randn(1, 6, 7)),
     "frames": (lambda: Encoder(nn.Linear(7, WIDTH), 2), LstmStep, torch.randn(1, 6, 7)),
 }
 
@@ -144,7 +179,10 @@ def main():
             vocabulary = None if example.dtype.is_floating_point else LETTERS
             modules = encoder(), step()
             modules[1].train()
-            made = beamwright.from_torch(*modules, example, (vocabulary, TOKENS), folder / name / "1")
+            axis = 0 if name == "time-first" else 1
+            made = beamwright.from_torch(
+                *modules, example, (vocabulary, TOKENS), folder / name / "1", length_axis=axis
+            )
             assert "agree with PyTorch" in made.checked, made
             assert modules[1].training, "the module was left in eval mode"
             print(f"{name}: {made}\n")

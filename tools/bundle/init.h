@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_INIT_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_INIT_H_
 
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ struct InitOptions {
   std::string blank;
   std::vector<int> durations;
   std::string source_input;  // of an encoder with several inputs; empty: guess
-  int length_axis = 0;       // 0: the only open one
+  // Unset: the only open one. 0: the source is [length, rows, ...] (tools/bundle/time_major.h).
+  std::optional<int> length_axis;
   // Extents of that input behind its rows, -1: as the graph has it; empty: all of them.
   std::vector<int64_t> input_shape;
   ops::RoleHints hints;

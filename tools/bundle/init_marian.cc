@@ -80,7 +80,7 @@ class MarianInitialiser {
         {!options_.hints.token_input.empty(), "--token-input"},
         {!options_.hints.logits_output.empty(), "--logits-output"},
         {!options_.source_input.empty(), "--source-input"},
-        {options_.length_axis != 0, "--length-axis"},
+        {options_.length_axis.has_value(), "--length-axis"},
         {!special.begin.empty(), "--begin"},
         {!special.ends.empty(), "--end"},
         {special.source_begin.has_value(), "--source-begin"},

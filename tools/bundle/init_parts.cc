@@ -22,6 +22,7 @@
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/encoder_states.h"
 #include "tools/bundle/encoder_streaming.h"
+#include "tools/bundle/time_major.h"
 #include "tools/bundle/token_file.h"
 #include "tools/bundle/try_bundle.h"
 #include "tools/graph/frozen_reshape.h"
@@ -244,9 +245,10 @@ absl::StatusOr<std::vector<int64_t>> InputShape(ops::Graph& graph, const InitOpt
   std::vector<int64_t> extents = options.input_shape;
   const ops::Ports inputs = ops::InputPorts(graph);
   const ops::PartialShape shape = ops::FindPort(inputs, roles.input)->info.shape;
-  const bool is_tall = extents.empty() && roles.length_axis == 0 && options.length_axis == 0 &&
-                       shape.has_rank() && shape.rank() == 4 && shape.dim(1) > 0 &&
-                       shape.dim(1) <= 4 && shape.dim(2) < 0 && shape.dim(3) < 0;
+  const bool is_tall = extents.empty() && roles.length_axis == 0 &&
+                       !options.length_axis.has_value() && shape.has_rank() && shape.rank() == 4 &&
+                       shape.dim(1) > 0 && shape.dim(1) <= 4 && shape.dim(2) < 0 &&
+                       shape.dim(3) < 0;
   for (const int64_t height : kUsualHeights) {
     if (is_tall && extents.empty() &&
         ReadsPicture(graph, roles.input, {shape.dim(1), height, -1})) {
@@ -270,6 +272,42 @@ absl::StatusOr<std::vector<int64_t>> InputShape(ops::Graph& graph, const InitOpt
   return extents;
 }
 
+// Of an encoder that reads sources [length, rows, ...], as --length-axis 0 says or the graph shows:
+// `graph` and the bundle's file read [rows, length, ...] afterwards.
+absl::Status PutRowsFirst(const InitOptions& options, const std::string& name, Graph& graph,
+                          ops::EncoderRoles& roles, Files& files,
+                          std::vector<std::string>& reasons) {
+  const ops::Ports inputs = ops::InputPorts(graph);
+  const ops::PartialShape& shape = ops::FindPort(inputs, roles.input)->info.shape;
+  const bool is_given = options.length_axis == 0;
+  const bool can_be = shape.has_rank() && (shape.rank() == 2 || shape.rank() == 3) &&
+                      shape.dim(0) == ops::PartialShape::kDynamic &&
+                      !options.length_axis.has_value() && options.input_shape.empty();
+  if (!is_given && !can_be) {
+    return absl::OkStatus();
+  }
+  Files changed = files;
+  const absl::StatusOr<std::string> content = RowsFirst(files[name], roles.input);
+  absl::StatusOr<Graph> rows_first =
+      content.ok() ? TakeChangedGraph(options.encoder, name, *content, changed) : content.status();
+  if (!rows_first.ok()) {
+    return is_given ? Annotate(rows_first.status(), absl::StrCat("'", options.encoder, "'"))
+                    : absl::OkStatus();
+  }
+  const std::string why = is_given ? "--length-axis 0" : ReadsTimeFirst(graph, *rows_first, roles);
+  if (why.empty()) {
+    return absl::OkStatus();
+  }
+  reasons.push_back(absl::StrCat(
+      "source '", roles.input, "' is [length, rows", shape.rank() > 2 ? ", ...]: " : "]: ", why,
+      "; the bundle's file reads it as '", RowsFirstName(roles.input), "', rows first"));
+  files = std::move(changed);
+  graph = *std::move(rows_first);
+  roles.input = RowsFirstName(roles.input);
+  roles.length_axis = 1;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_zero, Files& files,
@@ -289,13 +327,16 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
   if (!roles.ok()) {
     return Annotate(roles.status(), absl::StrCat("'", options.encoder, "'"));
   }
+  if (!streaming.has_value()) {
+    BW_RETURN_IF_ERROR(PutRowsFirst(options, name, side.graph, *roles, files, reasons));
+  }
   BW_ASSIGN_OR_RETURN(const std::vector<int64_t> shape,
                       InputShape(side.graph, options, *roles, reasons));
   if (streaming.has_value()) {
     roles->length_axis = ChunkAxis(side.graph, roles->input, streaming->chunk());
   }
-  if (options.length_axis > 0) {
-    roles->length_axis = options.length_axis;
+  if (options.length_axis.value_or(0) > 0) {
+    roles->length_axis = *options.length_axis;
   }
   if (roles->length_axis == 0) {
     return Invalid("'", options.encoder, "': '", roles->input,
@@ -304,9 +345,9 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
                    "along axis 3), or all of its extents with --input-shape, as 3,48,-1");
   }
   side.config = EncoderConfigOf(name, *roles);
-  if (options.length_axis > 0) {
+  if (options.length_axis.value_or(0) > 0) {
     // Axis 1 as well, which is not implied where all extents are fixed.
-    side.config.set_length_axis(options.length_axis);
+    side.config.set_length_axis(*options.length_axis);
   }
   side.config.mutable_shape()->Assign(shape.begin(), shape.end());
   if (streaming.has_value()) {

@@ -81,6 +81,28 @@ std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::
   return "";
 }
 
+// The only result that is read as memory and has a state's very shape, whose rows alone are open:
+// a source's vector that each step reads again, as in Cho et al. 2014. Empty: none.
+std::string MemoryOfItsShape(const DecoderGuess& guess, const Port& input, std::string& why) {
+  const Shape& dims = input.info.shape.dims();
+  if (!input.info.shape.has_rank() || absl::c_count(dims, PartialShape::kDynamic) != 1) {
+    return "";
+  }
+  const Ports same = Where(guess.encoder_outputs, [&](const Port& port) {
+    const bool is_state = absl::c_any_of(
+        guess.roles.states, [&](const StateRole& role) { return role.input == port.name; });
+    return !is_state && FindPort(guess.inputs, port.name) != nullptr &&
+           port.info.dtype == input.info.dtype && port.info.shape.has_rank() &&
+           port.info.shape.dims() == dims;
+  });
+  if (same.size() != 1) {
+    return "";
+  }
+  why = absl::StrCat("the encoder's result '", same[0].name,
+                     "', which is memory and of its shape; check this");
+  return same[0].name;
+}
+
 bool IsZero(const Node& node) {
   return node.op == "Constant" && node.constant.dtype() == DType::kF32 &&
          absl::c_all_of(node.constant.span<float>(), [](float value) { return value == 0; });
@@ -142,6 +164,10 @@ void StartState(DecoderGuess& guess, const Port& input, StateRole& state) {
   std::string why;
   if (!StartAsTheGraphSays(guess, input, state, why)) {
     state.encoder_output = EncoderOutputFor(guess, input, why);
+    if (state.encoder_output.empty() &&
+        FindPort(guess.initial, absl::StrCat(input.name, kInitialSuffix)) == nullptr) {
+      state.encoder_output = MemoryOfItsShape(guess, input, why);
+    }
     if (state.encoder_output.empty()) {
       why = "zeros: no result of the encoder is alike";
     }

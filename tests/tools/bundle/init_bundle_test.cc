@@ -21,6 +21,7 @@
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/check.h"
 #include "tools/bundle/init.h"
+#include "tools/bundle/time_major.h"
 
 namespace beamwright::tools {
 namespace {
@@ -245,6 +246,35 @@ TEST(InitBundle, AStateThatAnEncoderStartsWithIsZeros) {
     ASSERT_TRUE(status.ok()) << status << output.str();
     EXPECT_THAT(output.str(),
                 AllOf(HasSubstr("encoder input 'hidden': by its name and because"),
+                      HasSubstr("found   encodes sources of several requests together")));
+    testing_support::ExpectSameBits(Encoded(folder.path() + "/encoder.onnx"), Encoded(original));
+  }
+}
+
+// [length, rows], as PyTorch's layers read it without batch_first: the graph shows it, or the user
+// says so.
+TEST(InitBundle, AnEncoderThatReadsTimeFirst) {
+  for (const bool is_said : {false, true}) {
+    const TempBundle folder;
+    InitOptions options = ExportedTo(folder, "step-gru");
+    const std::string original = options.encoder;
+    std::ostringstream content;
+    content << std::ifstream(original, std::ios::binary).rdbuf();
+    const auto time_first = RowsFirst(content.str(), "source");
+    ASSERT_TRUE(time_first.ok()) << time_first.status();
+    const TempBundle beside;
+    options.encoder = beside.path() + "/encoder.onnx";
+    std::ofstream(options.encoder, std::ios::binary) << *time_first;
+    if (is_said) {
+      options.length_axis = 0;
+    }
+    std::ostringstream output;
+    const absl::Status status = InitBundle(options, output);
+    ASSERT_TRUE(status.ok()) << status << output.str();
+    EXPECT_THAT(output.str(),
+                AllOf(HasSubstr(is_said ? "is [length, rows]: --length-axis 0; "
+                                        : "is [length, rows]: rows of axis 1 are proven to stay "
+                                          "apart, those of axis 0 are not; "),
                       HasSubstr("found   encodes sources of several requests together")));
     testing_support::ExpectSameBits(Encoded(folder.path() + "/encoder.onnx"), Encoded(original));
   }

@@ -82,7 +82,7 @@ def from_keras(
         graphs = [pathlib.Path(scratch) / f"{which}.onnx" for which in ("encoder", "decoder")]
         source = {"source": {0: "rows", length_axis: "length"}}
         axes = steps.axes_of_inputs()
-        _write(encoder, [steps.sources[0]], source, steps.input_names, graphs[0])
+        _write(encoder, [steps.sources[0]], source, list(steps.axes_of_results()), graphs[0])
         values = [steps.tokens[0], *steps.inputs[0]]
         _write(decoder_step, values, {"token": {0: "rows"}, **axes}, steps.output_names, graphs[1])
         said = [*_bundles.flags_of(begin, end, name), *steps.flags(), *flags]

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
+# Results of an encoder, of which each order is tried as the step's inputs.
+_MOST_PERMUTED = 4
+
 # Runs a module on arrays; returns all its results, in their order.
 Run = Callable[[Sequence["Array"]], list["Array"]]
 
@@ -42,15 +45,19 @@ class Steps:
         # Two rows and three, of two lengths: what follows which is seen by the extents.
         small = example[np.arange(2) % len(example)]
         large = example[np.arange(3) % len(example)]
-        more = large.take([0, 0], axis=length_axis)
-        self.sources = (small, np.concatenate([large, more], length_axis))
-        self.inputs = [self._run(encode, [source], "encoder") for source in self.sources]
+        # Twice the length: an encoder that joins positions gives more of them as well.
+        self.sources = (small, np.concatenate([large, large], length_axis))
+        self.results = [self._run(encode, [source], "encoder") for source in self.sources]
+        # By input of the step behind the token: the encoder's result that it reads.
+        self.order: Sequence[int] = range(len(self.results[0]))
         self.tokens = self._make_tokens()
+        self.inputs = [self._ordered(values) for values in self.results]
         self.outputs = [
             self._run(step, [token, *values], "decoder step")
             for token, values in zip(self.tokens, self.inputs, strict=True)
         ]
-        self.num_states = self._count_states()
+        self.places = self._find_states()
+        self.num_states = len(self.places)
         self.num_memories = len(self.inputs[0]) - self.num_states
         self.attends = self._find_attention()
         self.input_names = self._name_inputs(names)
@@ -65,27 +72,39 @@ class Steps:
             shapes = ", ".join(str(list(value.shape)) for value in values)
             raise ExportError(f"the {what} fails on inputs of shapes {shapes}: {error}") from error
 
+    def _ordered(self, results: Sequence[Array]) -> list[Array]:
+        """The encoder's results as the step takes them."""
+        return [results[place] for place in self.order]
+
     def _make_tokens(self) -> list[Array]:
-        """One token a row, in the shape that the step takes."""
+        """One token a row, in the shape that the step takes; finds the order of its other inputs as well."""
         why: ExportError | None = None
-        for axes in (1, 2):
+        count = len(self.results[0])
+        orders = itertools.permutations(range(count)) if count <= _MOST_PERMUTED else [tuple(range(count))]
+        for order, axes in itertools.product(orders, (1, 2)):
+            self.order = order
             tokens = [np.zeros([len(source), 1][:axes], np.int64) for source in self.sources]
             try:
-                self._run(self.step, [tokens[0], *self.inputs[0]], "decoder step")
+                for token, results in zip(tokens, self.results, strict=True):
+                    self._run(self.step, [token, *self._ordered(results)], "decoder step")
             except ExportError as error:
                 why = why or error
             else:
                 return tokens
-        raise why or ExportError("the decoder step takes no tokens")
+        raise ExportError(
+            f"{why or 'the decoder step takes no tokens'}; it takes the token and then the encoder's results, in "
+            "this or, of up to four, in any other order"
+        ) from why
 
-    def _count_states(self) -> int:
-        """States are the last inputs that come back with their shapes behind the logits."""
+    def _find_states(self) -> tuple[int, ...]:
+        """States are the inputs that come back with their shapes behind the logits; of several, the last."""
         for count in range(min(len(self.inputs[0]), len(self.outputs[0]) - 1), 0, -1):
-            if all(
-                [one.shape for one in values[-count:]] == [one.shape for one in outputs[1 : 1 + count]]
-                for values, outputs in zip(self.inputs, self.outputs, strict=True)
-            ):
-                return count
+            for places in sorted(itertools.combinations(range(len(self.inputs[0])), count), reverse=True):
+                if all(
+                    [values[place].shape for place in places] == [one.shape for one in outputs[1 : 1 + count]]
+                    for values, outputs in zip(self.inputs, self.outputs, strict=True)
+                ):
+                    return places
         raise ExportError(
             "the decoder step carries no state: none of its results has the shape of one of its inputs. It "
             "takes (token, memory, states) and returns (logits, states in the same order, attention); here "
@@ -98,22 +117,23 @@ class Steps:
         """Whether a single result follows the states, as wide as the memory is long."""
         if len(self.outputs[0]) != 2 + self.num_states or not self.num_memories:
             return False
-        first = [values[0].shape for values in self.inputs]
-        open_axes = [axis for axis in range(1, len(first[0])) if first[0][axis] != first[1][axis]]
-        return bool(open_axes) and all(
-            outputs[-1].shape[-1] == shape[open_axes[0]]
-            for outputs, shape in zip(self.outputs, first, strict=True)
-        )
+        first = next(place for place in range(len(self.inputs[0])) if place not in self.places)
+        small, large = (values[first].shape for values in self.inputs)
+        rows = tuple(len(source) for source in self.sources)
+        lengths = [
+            pair for pair in zip(small, large, strict=True) if pair[0] != pair[1] and pair != rows
+        ]
+        return bool(lengths) and tuple(outputs[-1].shape[-1] for outputs in self.outputs) == lengths[0]
 
     def _name_inputs(self, names: Sequence[str]) -> list[str]:
         if len(names) >= self.num_memories + self.num_states:
             return list(names[: self.num_memories + self.num_states])
-        made = (
-            ["memory"] if self.num_memories == 1 else [f"memory_{place}" for place in range(self.num_memories)]
-        )
-        given = list(names[: self.num_memories])
-        states = ["state"] if self.num_states == 1 else [f"state_{place}" for place in range(self.num_states)]
-        return [*given, *made[len(given) :], *states]
+        named = list(names)
+        for place in range(len(named), self.num_memories + self.num_states):
+            what, many = ("state", self.num_states) if place in self.places else ("memory", self.num_memories)
+            number = sum(1 for before in range(place) if (before in self.places) == (place in self.places))
+            named.append(what if many == 1 else f"{what}_{number}")
+        return named
 
     def _name_outputs(self) -> list[str]:
         names = ["logits", *(f"{name}_next" for name in self.states), *(["attention"] if self.attends else [])]
@@ -122,15 +142,15 @@ class Steps:
     @property
     def states(self) -> list[str]:
         """The step's inputs that are states."""
-        return self.input_names[self.num_memories :]
+        return [self.input_names[place] for place in self.places]
 
     @property
     def guesses(self) -> tuple[str, ...]:
         """What was found, for people."""
-        memory = ", ".join(map(repr, self.input_names[: self.num_memories]))
+        memory = ", ".join(repr(name) for name in self.input_names if name not in self.states)
         unused = [name for name in self.output_names if name.startswith("unused_")]
         return (
-            f"the step carries {', '.join(map(repr, self.states))}: the last inputs, which come back",
+            f"the step carries {', '.join(map(repr, self.states))}: inputs which come back",
             *([f"it reads {memory} as memory"] if memory else []),
             *(["its last result is the attention over the source"] if self.attends else []),
             *([f"results behind the states are left out: {len(unused)}"] if unused else []),
@@ -142,6 +162,12 @@ class Steps:
             name: _open_axes(small, large)
             for name, small, large in zip(self.input_names, *self.inputs, strict=True)
         }
+
+    def axes_of_results(self) -> dict[str, dict[int, str]]:
+        """The same in the order in which the encoder gives them."""
+        axes = self.axes_of_inputs()
+        names = [self.input_names[self.order.index(place)] for place in range(len(self.order))]
+        return {name: axes[name] for name in names}
 
     def axes_of_outputs(self) -> dict[str, dict[int, str]]:
         """The same of what it gives."""
@@ -160,13 +186,14 @@ class Steps:
     def reference(self, source: Any, tokens: Sequence[int], described: ModelDescription) -> list[float]:
         """The modules' log-probabilities of an answer."""
         kind = described.config["decoder"].get("logits_kind", "LOGITS_KIND_LOGITS")
-        feed = self._run(self.encode, [np.asarray(source)[None]], "encoder")
+        feed = self._ordered(self._run(self.encode, [np.asarray(source)[None]], "encoder"))
         found = []
         for before, after in itertools.pairwise(tokens):
             token = np.full([1] * self.tokens[0].ndim, before, np.int64)
             logits, *results = self._run(self.step, [token, *feed], "decoder step")
             found.append(float(_bundles.log_probs_of(logits, kind).reshape(-1)[after]))
-            feed[self.num_memories :] = results[: self.num_states]
+            for place, state in zip(self.places, results[: self.num_states], strict=True):
+                feed[place] = state
         return found
 
 

@@ -40,7 +40,7 @@ def from_torch(
 
     The encoder reads sources [rows, length, ...] and returns the decoder's inputs besides the token: the
     memory and the first states. The decoder step takes the tokens [rows] (or [rows, 1]) and these, in this
-    order, and returns logits, then each state anew in the same order, then perhaps the attention:
+    or another order, and returns logits, then each state anew in that order, then perhaps the attention:
 
         memory, h, c = encoder(source)
         logits, h, c, attention = decoder_step(token, memory, h, c)
@@ -52,7 +52,8 @@ def from_torch(
         encoder: The encoder, a torch.nn.Module on the CPU.
         decoder_step: The step, in the same form.
         example: A source as the encoder reads it, [1 or more rows, length, ...].
-        length_axis: The axis of the example that is its length.
+        length_axis: The axis of the example that is its length. 0: sources are [length, rows, ...], as
+            PyTorch's recurrent layers read them without batch_first, and so is the example.
 
     Raises:
         ExportError: The modules do not fit together, cannot be exported, or the bundle answers otherwise.
@@ -63,6 +64,8 @@ def from_torch(
         raise ArgumentTypeError(
             f"example is {type(example).__name__}; a tensor [rows, length, ...] is expected"
         )
+    if length_axis == 0:
+        encoder, example, length_axis = _rows_first(encoder), example.transpose(0, 1), 1
     out = pathlib.Path(out)
     with _quiet(encoder, decoder_step), tempfile.TemporaryDirectory(prefix="beamwright-") as scratch:
         steps = Steps(
@@ -77,6 +80,21 @@ def from_torch(
         guesses, notes = _bundles.run_init(graphs, vocabularies, out, said)
         checked = _bundles.compare(out, list(example[:3].numpy()), steps.reference, "PyTorch")
     return _bundles.Bundle(out, (*steps.guesses, *guesses), tuple(notes), checked)
+
+
+def _rows_first(encoder: Any) -> Any:
+    """The encoder for sources whose first two axes are exchanged."""
+    import torch
+
+    class RowsFirst(torch.nn.Module):  # type: ignore[misc]  # of no known type
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = encoder
+
+        def forward(self, source: Any) -> Any:
+            return self.encoder(source.transpose(0, 1))
+
+    return RowsFirst()
 
 
 @contextlib.contextmanager
@@ -129,7 +147,7 @@ def _export(encoder: Any, step: Any, steps: Steps, folder: pathlib.Path) -> list
     files = [folder / "encoder.onnx", folder / "decoder.onnx"]
     axes = steps.axes_of_inputs()
     source = {"source": {0: "rows", steps.length_axis: "length"}}
-    _write(encoder, [steps.sources[0]], source, axes, files[0])
+    _write(encoder, [steps.sources[0]], source, steps.axes_of_results(), files[0])
     inputs = {"token": {0: "rows"}, **axes}
     _write(step, [steps.tokens[0], *steps.inputs[0]], inputs, steps.axes_of_outputs(), files[1])
     return files

@@ -1,0 +1,143 @@
+#include "tools/bundle/time_major.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ops/base/status.h"
+#include "ops/graph/trace.h"
+#include "ops/loop/model.h"
+#include "tools/graph/ports.h"
+
+namespace beamwright::tools {
+namespace {
+
+constexpr int64_t kLength = 5;
+
+int IndexOf(const ops::Graph& graph, const std::string& name) {
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (ops::PortName(graph, graph.parameters[i]) == name) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+struct Trial {
+  bool separates = false;  // rows are proven to stay apart
+  bool runs = false;       // over one source of kLength positions
+};
+
+// `input`: the source of `graph`, axis 0 of which would count rows.
+Trial Try(ops::Graph graph, const std::string& input, const ops::EncoderRoles& roles) {
+  ops::RowInputs rows;
+  rows.source = IndexOf(graph, input);
+  rows.length_axis = 1;
+  const int length = IndexOf(graph, roles.length_input);
+  if (roles.length_kind == ops::LengthKind::kLengths) {
+    rows.lengths = length;
+  } else if (roles.length_kind != ops::LengthKind::kNone) {
+    rows.mask = length;
+  }
+  std::vector<ops::Tensor> inputs;
+  for (const int parameter : graph.parameters) {
+    const ops::ValueInfo& info = graph.node(parameter).outputs[0];
+    ops::Shape shape = info.shape.has_rank() ? info.shape.dims() : ops::Shape();
+    for (int64_t& extent : shape) {
+      extent = extent == ops::PartialShape::kDynamic ? 1 : extent;
+    }
+    if (ops::PortName(graph, parameter) == input && shape.size() > 1) {
+      shape[0] = 1;
+      shape[1] = kLength;
+    }
+    inputs.push_back(ops::Tensor::Zeros(info.dtype, std::move(shape)));
+  }
+  if (rows.lengths >= 0) {
+    ops::Tensor& lengths = inputs[static_cast<size_t>(rows.lengths)];
+    lengths = lengths.dtype() == ops::DType::kI32
+                  ? ops::Tensor::Of<int32_t>(lengths.shape(), std::vector<int32_t>{kLength})
+                  : ops::Tensor::Of<int64_t>(lengths.shape(), std::vector<int64_t>{kLength});
+  }
+  Trial trial;
+  ops::RowProof proof;
+  const auto model = ops::Model::Compile(std::move(graph), Precision::kF32, rows, proof);
+  if (!model.ok()) {
+    return trial;
+  }
+  trial.separates = proof.separable;
+  // The proof may have given the graph a Parameter for the lengths of its rows.
+  if ((*model)->graph().parameters.size() > inputs.size()) {
+    inputs.push_back(ops::Tensor::Of<int64_t>({1}, std::vector<int64_t>{kLength}));
+  }
+  std::vector<ops::Tensor> outputs;
+  trial.runs = (*model)->Run(ops::ExecutionContext(), inputs, outputs).ok();
+  return trial;
+}
+
+}  // namespace
+
+std::string RowsFirstName(const std::string& input) { return absl::StrCat(input, "_by_rows"); }
+
+absl::StatusOr<std::string> RowsFirst(const std::string& onnx, const std::string& input) {
+  onnx::ModelProto model;
+  if (!model.ParseFromString(onnx)) {
+    return Invalid(
+        "its source is [length, rows], which `init` turns round in an ONNX file alone; export it "
+        "with the rows first, as PyTorch's batch_first=True has them");
+  }
+  onnx::GraphProto& graph = *model.mutable_graph();
+  const std::string name = RowsFirstName(input);
+  int rank = 0;
+  for (onnx::ValueInfoProto& info : *graph.mutable_input()) {
+    onnx::TensorShapeProto& shape = *info.mutable_type()->mutable_tensor_type()->mutable_shape();
+    if (info.name() == input && shape.dim_size() >= 2) {
+      rank = shape.dim_size();
+      shape.mutable_dim()->SwapElements(0, 1);
+      info.set_name(name);
+    }
+  }
+  if (rank == 0) {
+    return Invalid("'", input, "' has no axes of length and rows");
+  }
+  // What `init` itself put in front counts the rows of the source.
+  for (onnx::NodeProto& node : *graph.mutable_node()) {
+    for (std::string& read : *node.mutable_input()) {
+      if (read == input && absl::StartsWith(node.name(), "whole_source/")) {
+        read = name;
+      }
+    }
+  }
+  onnx::NodeProto& transpose = *graph.add_node();
+  transpose.set_op_type("Transpose");
+  transpose.set_name("rows_first/Transpose");
+  transpose.add_input(name);
+  transpose.add_output(input);
+  onnx::AttributeProto& perm = *transpose.add_attribute();
+  perm.set_name("perm");
+  perm.set_type(onnx::AttributeProto::INTS);
+  for (int axis = 0; axis < rank; ++axis) {
+    perm.add_ints(axis < 2 ? 1 - axis : axis);
+  }
+  for (int i = graph.node_size() - 1; i > 0; --i) {
+    graph.mutable_node()->SwapElements(i, i - 1);
+  }
+  return model.SerializeAsString();
+}
+
+std::string ReadsTimeFirst(const ops::Graph& given, const ops::Graph& rows_first,
+                           const ops::EncoderRoles& roles) {
+  const Trial as_it_is = Try(given, roles.input, roles);
+  if (as_it_is.separates) {
+    return "";
+  }
+  const Trial turned = Try(rows_first, RowsFirstName(roles.input), roles);
+  return turned.separates ? "rows of axis 1 are proven to stay apart, those of axis 0 are not"
+         : turned.runs && !as_it_is.runs
+             ? absl::StrCat("it runs over [", kLength, ", 1] and fails over [1, ", kLength, "]")
+             : "";
+}
+
+}  // namespace beamwright::tools
