@@ -13,6 +13,12 @@ target_compile_options(beamwright_flags INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-missing-field-initializers -Wno-maybe-uninitialized>
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Wno-missing-field-initializers>)
 target_include_directories(beamwright_flags INTERFACE ${PROJECT_SOURCE_DIR})
+# Programs of a release (deploy/release/check_hardening.sh): stack protector, checked copies of the C library, addresses of
+# functions read-only after the start; and the same bytes from any folder.
+if(BEAMWRIGHT_HARDEN)
+  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()
 if(BEAMWRIGHT_SANITIZE)
   target_compile_options(beamwright_flags INTERFACE
     -fsanitize=${BEAMWRIGHT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -UNDEBUG

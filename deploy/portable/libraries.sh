@@ -9,6 +9,10 @@ mkdir -p "$1"/{lib,objects,sources,apt/parts,apt/lists/partial}
 cd "$1"
 folder=$PWD
 
+# As programs of a release (BEAMWRIGHT_HARDEN, cmake/beamwright.cmake).
+harden=("-ffile-prefix-map=$folder/=" -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+export CFLAGS="${harden[*]}" CXXFLAGS="${harden[*]}"
+
 say() { echo "== $*"; }
 
 # Separate package lists, so that the machine's apt is left as it is.
@@ -39,7 +43,7 @@ archive() {
   mkdir -p "objects/$name"
   for source in "${sources[@]}"; do
     object=objects/$name/$(basename "${source%.*}").o
-    "${launcher[@]}" g++ -std=c++17 -O2 -DNDEBUG -fPIC "$@" -c "$source" -o "$object"
+    "${launcher[@]}" g++ -std=c++17 -O2 -DNDEBUG -fPIC "${harden[@]}" "$@" -c "$source" -o "$object"
   done
   ar rcsD "lib/lib$name.a" objects/"$name"/*.o
 }

@@ -12,7 +12,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PORTABLE = ROOT / "build-portable"
-DYNAMIC = ROOT / "build"
+DYNAMIC = ROOT / "build-package"
 LIBRARIES = ROOT / "build" / "portable-libraries"
 VERSION = re.search(r"^project\(beamwright VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
 PROGRAMS = ("beamwright-server", "beamwright", "beamwright-graph")
@@ -45,12 +45,23 @@ def install(build, prefix, component="programs"):
     output("cmake", "--install", build, "--prefix", prefix, "--component", component, "--strip")
 
 
+def check_hardening(*files):
+    output(ROOT / "deploy/release/check_hardening.sh", ROOT, *files)
+
+
 def files_of(folder):
     return sorted(path for path in folder.rglob("*") if not path.is_dir())
 
 
 def mode_of(path):
     return 0o755 if os.access(path, os.X_OK) else 0o644
+
+
+def write_source_tar(out):
+    """The files of the commit, as git writes them: beamwright-VERSION-source.tar.gz."""
+    files = subprocess.run(["git", "-c", f"safe.directory={ROOT}", "-C", ROOT, "archive", f"--prefix=beamwright-{VERSION}/", "HEAD"],
+                           check=True, stdout=subprocess.PIPE).stdout
+    (out / f"beamwright-{VERSION}-source.tar.gz").write_bytes(gzip.compress(files, 9, mtime=0))
 
 
 def write_tar(folder, archive):

@@ -36,6 +36,7 @@ def make(work, out):
     # Files, not links: a wheel has none.
     shutil.copyfile(installed / "lib" / common.LIBRARY, package / common.LIBRARY)
     shutil.copyfile(programs / "lib/beamwright" / common.MODULE, package / common.MODULE)
+    common.check_hardening(package / common.LIBRARY, package / common.MODULE)
     shutil.copytree(installed / "include/beamwright", package / "include/beamwright")
     bundled.write_licences(info / "licenses/bundled", bundled.LIBRARY)
     shutil.copyfile(common.ROOT / "LICENSE", info / "licenses/LICENSE")

@@ -12,6 +12,7 @@ def document(folder, programs, maps):
     """Checks the programs, and adds licences and bill of materials of what is in them."""
     files = [folder / "bin" / name for name in programs] + [folder / "lib/beamwright" / common.MODULE]
     common.output(common.ROOT / "deploy/portable/check.sh", *files)
+    common.check_hardening(*files)
     documents = folder / "share/doc/beamwright"
     bundled.write_licences(documents / "licences", maps)
     (documents / "bundled.txt").write_text(bundled.table(maps))

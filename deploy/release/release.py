@@ -28,6 +28,7 @@ def make(kind, out):
             engine_wheel.make(work, out)
         if kind == "all":
             portable.make_tarball(staged, out)
+            common.write_source_tar(out)
         if kind != "wheel":
             debian.make(work, out)
 

@@ -79,6 +79,7 @@ answer() {
 
 check_deb() {
   local begin left
+  quietly lintian --fail-on error,warning "$files"/beamwright_*.deb
   fresh bookworm
   bind_apt
   cp "$files"/beamwright_*.deb "$root/tmp/"
@@ -141,7 +142,7 @@ check_upgrade() {
 
 check_tarball() {
   local archive
-  archive=$(echo "$files"/beamwright-*.tar.gz)
+  archive=$(echo "$files"/beamwright-*-linux-*.tar.gz)
   fresh trixie
   cp "$archive" "$root/tmp/"
   answer "$(block tarball)"

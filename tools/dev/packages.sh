@@ -21,7 +21,7 @@ image_packages=(buildah ca-certificates)
 release_packages=(python3 python3-venv)
 # The compiler, and what runs what it makes; libraries for arm64 are unpacked into build/aarch64-sysroot.
 aarch64_packages=(g++-aarch64-linux-gnu qemu-user)
-check_packages=(debootstrap)
+check_packages=(debootstrap lintian)
 train_packages=(python3 python3-venv python3-torch libopenblas0-openmp)
 
 # packages_of COMMAND: what it needs, one package a line.

@@ -13,11 +13,16 @@ build_portable() {
     beamwright_engine
 }
 
+# The programs of the Debian package, with Debian's libraries.
+build_package() {
+  say "building the programs of the Debian package into build-package/bin (build/build-release-package.log)"
+  quietly configure-release-package.log cmake --preset release-package
+  build_preset release-package beamwright-server beamwright beamwright-graph beamwright_sentencepiece
+}
+
 run_release() {
   build_portable
-  say "building the programs of the Debian package (build/build-release.log)"
-  quietly configure-release.log cmake --preset release
-  build_preset release beamwright-server beamwright beamwright-graph beamwright_sentencepiece
+  build_package
   prepare_venv release deploy/release/requirements.txt
   say "packing, twice"
   build/venv-release/bin/python -B deploy/release/release.py build/release
@@ -31,9 +36,7 @@ run_wheel() {
 }
 
 run_deb() {
-  say "building (build/build-release.log)"
-  quietly configure-release.log cmake --preset release
-  build_preset release beamwright-server beamwright beamwright-graph beamwright_sentencepiece
+  build_package
   prepare_venv release deploy/release/requirements.txt
   say "packing, twice"
   build/venv-release/bin/python -B deploy/release/release.py build/deb deb
