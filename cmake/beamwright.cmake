@@ -115,11 +115,12 @@ function(beamwright_program name)
   target_link_libraries(${name} PRIVATE beamwright_flags ${arg_DEPS})
 endfunction()
 
-# beamwright_test(NAME [ALONE] [EACH] DEPS...): one test program of every *_test.cc in the folder, its sources compiled in
+# beamwright_test(NAME [ALONE] [EACH] [SUITE suite] DEPS...): one test program of every *_test.cc in the folder, its sources compiled in
 # groups unless ALONE. Other .cc files of the folder are its helpers. ctest runs it in a few parts; with EACH it starts the
-# program for each test case, as tests want that end servers and signal processes.
+# program for each test case, as tests want that end servers and signal processes, but once for all cases of SUITE, whose
+# common set-up takes longer than a case.
 function(beamwright_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;EACH" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;EACH" "SUITE" "")
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   if(NOT sources)
     return()
@@ -139,7 +140,14 @@ function(beamwright_test name)
   # are the same.
   target_compile_definitions(${name} PRIVATE BEAMWRIGHT_SOURCE_DIR=".")
   if(arg_EACH)
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    set(filter "*")
+    if(arg_SUITE)
+      set(filter "-*${arg_SUITE}.*")
+      add_test(NAME ${name}.${arg_SUITE} COMMAND ${name} --gtest_brief=1 --gtest_filter=*${arg_SUITE}.*
+        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+      set_tests_properties(${name}.${arg_SUITE} PROPERTIES TIMEOUT 900 ENVIRONMENT "${BEAMWRIGHT_TEST_ENVIRONMENT}")
+    endif()
+    gtest_discover_tests(${name} TEST_FILTER "${filter}" DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
       PROPERTIES TIMEOUT 300 ENVIRONMENT "${BEAMWRIGHT_TEST_ENVIRONMENT}")
     return()
   endif()
