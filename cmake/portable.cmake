@@ -54,7 +54,8 @@ endfunction()
 
 # What archives need of one another is not said in any order: a group is searched until nothing is missing.
 file(GLOB abseil ${BEAMWRIGHT_PORTABLE_LIBRARIES}/libabsl_*.a)
-add_library(beamwright_portable STATIC ${PROJECT_SOURCE_DIR}/deploy/portable/arc4random.c)
+add_library(beamwright_portable STATIC ${PROJECT_SOURCE_DIR}/deploy/portable/arc4random.c
+  ${PROJECT_SOURCE_DIR}/deploy/portable/stderr.c)
 string(JOIN " " group ${abseil} ${PROJECT_BINARY_DIR}/libbeamwright_portable.a
   -Wl,-Bstatic -lgrpc -lgpr -laddress_sorting -lupb -lre2 -lcares -lspdlog -lfmt -lssl -lcrypto -lz
   -lbrotlienc -lbrotlidec -lbrotlicommon -Wl,-Bdynamic)

@@ -8,6 +8,7 @@
 #include "engine/model/compile_frames.h"
 #include "engine/model/compile_fusion.h"
 #include "engine/model/compile_graphs.h"
+#include "engine/model/compile_picture.h"
 #include "engine/model/compile_sound.h"
 #include "engine/model/decode_model.h"
 #include "engine/model/parts.h"
@@ -98,6 +99,7 @@ absl::Status CompileOwn(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
     parts.own_encoder = *std::move(compiled);
   }
   BW_ASSIGN_OR_RETURN(parts.sound, CompileSound(bundle.config, bundle.cmvn, parts.encoder()));
+  BW_ASSIGN_OR_RETURN(parts.picture, CompilePicture(bundle.config, parts.encoder()));
   if (bundle::SearchOf(bundle.config) != v1::SEARCH_TOKENS) {
     BW_ASSIGN_OR_RETURN(parts.frames, CompileFrames(bundle, parts));
     if (parts.config.frame_ms() == 0 && parts.sound != nullptr) {

@@ -130,6 +130,10 @@ std::string AnswerJson(const BulkAnswer& answer) {
     output.mutable_source()->mutable_features()->clear_data();
     output.set_source_name(answer.source.name);
   }
+  if (output.source().has_picture()) {
+    output.mutable_source()->clear_picture();
+    output.set_source_name(answer.source.name);
+  }
   *output.mutable_result() = answer.result;
   output.set_model(answer.response.model());
   output.set_version(answer.response.version());

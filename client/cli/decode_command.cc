@@ -159,6 +159,7 @@ Command AddDecodeCommand(CLI::App& parent) {
       "  beamwright decode hello world --n-best 3\n"
       "  beamwright decode --file words.txt --json > answers.jsonl\n"
       "  beamwright decode --features one.npy two.npy --model speech\n"
+      "  beamwright decode --picture line1.png line2.jpg --model ocr\n"
       "  beamwright decode --prompt 'once upon' --model stories\n"
       "  beamwright decode --beam-size 8 --length-penalty pow:0.6 hello\n"
       "Exit code: 0 all decoded, 1 a source or the server failed, 2 wrong command line.");

@@ -38,9 +38,11 @@ constexpr absl::Duration kFactsTimeout = absl::Seconds(5);
 
 absl::StatusOr<std::vector<v1::Source>> ReadSources(const LoadFlags& load) {
   const SourceFlags& flags = load.sources;
-  if (flags.words.empty() && flags.file.empty() && flags.features.files.empty()) {
+  if (flags.words.empty() && flags.file.empty() && flags.features.files.empty() &&
+      flags.pictures.empty()) {
     return Invalid(
-        "there is nothing to send: name sources, or files of them with --file or --features");
+        "there is nothing to send: name sources, or files of them with --file, --features or "
+        "--picture");
   }
   std::optional<FeatureFiles> features;
   if (!flags.features.files.empty() || !flags.features.further.empty()) {

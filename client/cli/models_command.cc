@@ -129,8 +129,12 @@ void PrintDescription(const v1::ModelDescription& model) {
              ? "of all requests together"
              : absl::StrCat("one at a time, because ", Printable(model.step_batching().reason())));
   }
+  if (model.config().has_picture()) {
+    line("source", "pictures, PNG or JPEG");
+  }
   if (TakesFeatures(model)) {
-    line("source", absl::StrCat("features ", Printable(DescribeFeatures(model))));
+    line(model.config().has_picture() ? "or" : "source",
+         absl::StrCat("features ", Printable(DescribeFeatures(model))));
   } else {
     line("source vocabulary", absl::StrCat(WithCommas(model.source_vocabulary_size()), " ids"));
   }

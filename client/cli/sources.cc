@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/terminal.h"
+#include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 
@@ -52,6 +53,11 @@ void AddSourceFlags(CLI::App& app, SourceFlags& flags) {
                "Sources are token ids, separated by spaces or commas, instead of text.")
       ->group(kInputGroup);
   AddFeatureFlags(app, flags.features);
+  app.add_option("--picture", flags.pictures,
+                 "Sources are pictures, a PNG or JPEG file each: of models that read them.")
+      ->type_name("FILE...")
+      ->check(CLI::ExistingFile)
+      ->group(kInputGroup);
 }
 
 absl::StatusOr<v1::TokenIds> ParseIds(absl::string_view text) {
@@ -71,6 +77,9 @@ std::string SourceText(const v1::Source& source) {
     return absl::StrCat(source.features().dtype(), " [",
                         absl::StrJoin(source.features().shape(), ", "), "]");
   }
+  if (source.has_picture()) {
+    return absl::StrCat("picture of ", source.picture().size(), " bytes");
+  }
   return source.has_ids() ? absl::StrJoin(source.ids().ids(), " ") : Printable(source.text());
 }
 
@@ -83,19 +92,23 @@ absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
   std::unique_ptr<SourceReader> reader(new SourceReader(flags));
   reader->features_ = std::move(features);
   if (flags.prompt.has_value()) {
-    const bool has_sources =
-        !flags.words.empty() || !flags.file.empty() || !flags.features.files.empty();
+    const bool has_sources = !flags.words.empty() || !flags.file.empty() ||
+                             !flags.features.files.empty() || !flags.pictures.empty();
     return has_sources ? absl::StatusOr<std::unique_ptr<SourceReader>>(Invalid(
                              "--prompt: there are sources as well; a model without an encoder "
                              "reads none"))
                        : std::move(reader);
   }
-  if (!flags.features.files.empty()) {
-    if (!flags.words.empty() || !flags.file.empty() || flags.ids) {
-      return Invalid("sources are given as --features and also ",
-                     flags.ids             ? "with --ids"
-                     : flags.words.empty() ? "by --file"
-                                           : "as arguments",
+  const bool has_features = !flags.features.files.empty();
+  if (has_features || !flags.pictures.empty()) {
+    if (!flags.words.empty() || !flags.file.empty() || flags.ids ||
+        (has_features && !flags.pictures.empty())) {
+      return Invalid("sources are given as ", has_features ? "--features" : "--picture",
+                     " and also ",
+                     flags.ids              ? "with --ids"
+                     : !flags.words.empty() ? "as arguments"
+                     : !flags.file.empty()  ? "by --file"
+                                            : "as --picture",
                      "; use one of them");
     }
     return reader;
@@ -169,6 +182,20 @@ bool SourceReader::NextFeatures(BulkSource& source) {
   return true;
 }
 
+bool SourceReader::NextPicture(BulkSource& source) {
+  source = BulkSource();
+  if (next_file_ == flags_.pictures.size()) {
+    return false;
+  }
+  source.name = flags_.pictures[next_file_++];
+  if (absl::StatusOr<std::string> bytes = ReadFile(source.name); bytes.ok()) {
+    source.source.set_picture(*std::move(bytes));
+  } else {
+    source.status = bytes.status();
+  }
+  return true;
+}
+
 bool SourceReader::NextLineOrFile(BulkSource& source) {
   if (flags_.prompt.has_value()) {
     source = BulkSource();
@@ -177,6 +204,9 @@ bool SourceReader::NextLineOrFile(BulkSource& source) {
   }
   if (!flags_.features.files.empty()) {
     return NextFeatures(source);
+  }
+  if (!flags_.pictures.empty()) {
+    return NextPicture(source);
   }
   std::string line;
   if (!NextLine(line)) {

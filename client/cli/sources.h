@@ -30,10 +30,11 @@ struct SourceFlags {
   // Of `decode`: there is no source, the answer goes on from this text (or ids); may be empty.
   std::optional<std::string> prompt;
   FeatureFlags features;
+  std::vector<std::string> pictures;  // PNG and JPEG files
 };
 
-// The sources as positional arguments, --file, --ids and --features. `flags` must outlive the
-// parsing.
+// The sources as positional arguments, --file, --ids, --features and --picture. `flags` must
+// outlive the parsing.
 void AddSourceFlags(CLI::App& app, SourceFlags& flags);
 
 // Token ids separated by white space or commas: "3 17 4" or "3,17,4". InvalidArgument names the
@@ -53,17 +54,19 @@ absl::Status SetTextOrIds(const std::string& text, bool ids, Side& side) {
   return absl::OkStatus();
 }
 
-// A source as a person would write it: its text, or its ids; of features their type and shape.
+// A source as a person would write it: its text, or its ids; of features their type and shape;
+// of a picture its size in bytes.
 std::string SourceText(const v1::Source& source);
-// The same; of features the file's name.
+// The same; of features and pictures the file's name.
 std::string SourceText(const BulkSource& source);
 
 // Reads sources one by one. For one thread.
 class SourceReader {
  public:
-  // Reads the words if there are any, the files of features, the file, or standard input ("-" is
-  // standard input, too). `features` reads the files of --features and of further inputs and must
-  // be there if there are any. InvalidArgument: sources of two kinds, words that are not ids with
+  // Reads the words if there are any, the files of features or pictures, the file, or standard
+  // input ("-" is standard input, too). `features` reads the files of --features and of further
+  // inputs and must be there if there are any. InvalidArgument: sources of two kinds, words that
+  // are not ids with
   // --ids, or a file that cannot be read.
   static absl::StatusOr<std::unique_ptr<SourceReader>> Open(
       const SourceFlags& flags, std::optional<FeatureFiles> features = std::nullopt);
@@ -88,6 +91,7 @@ class SourceReader {
   bool NextLine(std::string& line);
   bool NextLineOrFile(BulkSource& source);
   bool NextFeatures(BulkSource& source);
+  bool NextPicture(BulkSource& source);
 
   const SourceFlags& flags_;
   std::ifstream file_;

@@ -71,16 +71,19 @@ constexpr ElementList kLists[] = {
 };
 #undef BW_LIST
 
+// Texts, or pictures' files.
 absl::Status AddTexts(const v1::DecodeRequest& request, InputTensor& input) {
-  input.set_name("source_text");
+  const v1::Source::KindCase kind = request.sources(0).kind_case();
+  input.set_name(kind == v1::Source::kPicture ? "source_picture" : "source_text");
   input.set_datatype("BYTES");
   input.add_shape(request.sources_size());
   input.add_shape(1);
   for (const v1::Source& source : request.sources()) {
-    if (!source.has_text()) {
+    if (source.kind_case() != kind) {
       return Invalid("sources of one call must be of one kind");
     }
-    input.mutable_contents()->add_bytes_contents(source.text());
+    input.mutable_contents()->add_bytes_contents(source.has_picture() ? source.picture()
+                                                                      : source.text());
   }
   return absl::OkStatus();
 }
@@ -310,6 +313,7 @@ absl::StatusOr<ModelInferRequest> InferRequestOf(const v1::DecodeRequest& reques
   InputTensor& input = *infer.add_inputs();
   switch (request.sources(0).kind_case()) {
     case v1::Source::kText:
+    case v1::Source::kPicture:
       BW_RETURN_IF_ERROR(AddTexts(request, input));
       break;
     case v1::Source::kIds:

@@ -66,6 +66,15 @@ build_zip() {
   cp sources/libzip/build/lib/libzip.a lib/
 }
 
+# The distribution's archives read `stderr`, in functions that are not called, in a way that a shared library (libbeamwright.so)
+# must not: they read what stderr.c defines instead.
+build_picture_libraries() {
+  local name
+  for name in png jpeg; do
+    objcopy --redefine-sym stderr=beamwright_stderr "$(gcc -print-file-name=lib$name.a)" "lib/lib$name.a"
+  done
+}
+
 # The distribution's archives of these two have thread-local variables that cannot go into a shared library
 # (libbeamwright.so); as the distribution builds them otherwise.
 build_abseil() {
@@ -130,7 +139,7 @@ packages=(libfmt-dev libspdlog-dev libprometheus-cpp-core1.0 libcpp-httplib-dev 
 # shellcheck disable=SC2016  # dpkg-query's own placeholders
 dpkg-query --show --showformat '${source:Package} ${source:Version}\n' "${packages[@]}" | LC_ALL=C sort >sources.txt
 # shellcheck disable=SC2016
-stamp=$(sha256sum sources.txt "$script" && dpkg-query --show --showformat '${Version}' libicu-dev)
+stamp=$(sha256sum sources.txt "$script" && dpkg-query --show --showformat '${Version}' libicu-dev libpng-dev libjpeg62-turbo-dev)
 [[ $(cat made 2>/dev/null) != "$stamp" ]] || exit 0
 rm -f made
 launcher=()
@@ -151,6 +160,8 @@ say "sentencepiece"
 build_sentencepiece
 say "libzip"
 build_zip
+say "libpng, libjpeg-turbo"
+build_picture_libraries
 say "ICU's data"
 build_icu_data
 say "abseil, protobuf"

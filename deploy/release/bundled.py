@@ -14,7 +14,8 @@ HEADERS_OF_PROGRAMS = ("libboost1.74-dev", "libcli11-dev", "libcpp-httplib-dev")
 # Of deploy/portable/libraries.sh: archives and the packages whose sources they are made of.
 MADE_HERE = {"fmt": "libfmt-dev", "spdlog": "libspdlog-dev", "prometheus-cpp-core": "libprometheus-cpp-core1.0",
              "cpp-httplib": "libcpp-httplib-dev", "sentencepiece": "libsentencepiece0",
-             "icudata": "libicu-dev", "onnx_proto": "libonnx-dev", "zip": "libzip4", "protobuf": "libprotobuf-dev"}  # fmt: skip
+             "icudata": "libicu-dev", "onnx_proto": "libonnx-dev", "zip": "libzip4",
+             "png": "libpng-dev", "jpeg": "libjpeg62-turbo-dev", "protobuf": "libprotobuf-dev"}  # fmt: skip
 
 
 # The linker's maps of what goes into the files of a release.

@@ -18,6 +18,7 @@
 #include "engine/model/lexical_table.h"
 #include "engine/model/options_cache.h"
 #include "engine/model/precision.h"
+#include "engine/picture/front_end.h"
 #include "engine/search/frames/frame_options.h"
 #include "engine/search/frames/tag_lattice.h"
 #include "engine/search/token_trie.h"
@@ -207,6 +208,8 @@ struct DecodeModel::Parts {
   std::unique_ptr<const FramesPart> frames;  // null: there is a decoder
   // How sound becomes features for the encoder; null: requests bring features.
   std::shared_ptr<const sound::FrontEnd> sound;
+  // How a picture becomes the encoder's input; no value: requests bring features.
+  std::optional<picture::FrontEnd> picture;
 
   // By number: the model's own, then the members of its ensemble, then recurrent language models,
   // which have no encoder. They are stepped side by side.

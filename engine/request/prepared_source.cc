@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "engine/model/model_inputs.h"
+#include "engine/request/picture_source.h"
 #include "engine/request/sound_source.h"
 #include "engine/sound/sound_stream.h"
 #include "engine/status/fault.h"
@@ -35,7 +36,7 @@ absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
   return check(absl::MakeConstSpan(values.data<float>(), count));
 }
 
-// taken: the type that the graph takes. NumPy's numbers are f64 unless somebody says otherwise:
+// taken: the type that the graph takes. NumPy's numbers are f64 by default:
 // they are rounded where f32 is taken.
 absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto,
                                      ops::DType taken) {
@@ -303,6 +304,16 @@ absl::Status FromAudio(const DecodeModel& model, const v1::Audio& audio, Prepare
   return absl::OkStatus();
 }
 
+absl::Status FromPicture(const DecodeModel& model, absl::string_view file,
+                         PreparedSource& prepared) {
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, PictureSource(model, file, MaxSourceLength(model)));
+  const int axis = model.parts().encoder()->length_axis;
+  BW_RETURN_IF_ERROR(status::AtField(CheckLength(model, tensor.dim(axis)), "source.picture"));
+  prepared.source_length = static_cast<int>(tensor.dim(axis));
+  prepared.encoder_input = std::move(tensor);
+  return absl::OkStatus();
+}
+
 // Whether the first axis of a memory, that of the source, is the request's to choose.
 bool IsMeasured(const DecoderPart& decoder, const DecoderInput& input) {
   const ops::PartialShape& shape = decoder.decoder.node(input.node).outputs[0].shape;
@@ -393,7 +404,7 @@ absl::Status FromNothing(const DecodeModel& model, PreparedSource& prepared) {
       absl::c_all_of(model.parts().decoder().inputs,
                      [](const DecoderInput& input) { return input.has_constant; });
   if (!needs_none) {
-    return Invalid("source is empty: set text, ids, features, decoder_inputs or audio");
+    return Invalid("source is empty: set text, ids, features, decoder_inputs, audio or picture");
   }
   v1::DecoderInputs nothing;
   nothing.set_source_length(std::min(kLength, MaxSourceLength(model)));
@@ -516,6 +527,9 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
       break;
     case v1::Source::kAudio:
       status = FromAudio(model, source.audio(), prepared);
+      break;
+    case v1::Source::kPicture:
+      status = FromPicture(model, source.picture(), prepared);
       break;
     case v1::Source::KIND_NOT_SET:
       status = FromNothing(model, prepared);

@@ -80,6 +80,16 @@ absl::Status AddAudio(const v1::ModelDescription& model, const InputTensor& tens
   return absl::OkStatus();
 }
 
+absl::Status AddPictures(const InputTensor& tensor, v1::DecodeRequest& request) {
+  if (tensor.datatype->size != 0 || tensor.row_size() != 1) {
+    return Invalid("takes BYTES [sources] or [sources,1], each a PNG or JPEG file");
+  }
+  for (const absl::string_view file : tensor.strings) {
+    request.add_sources()->set_picture(std::string(file));
+  }
+  return absl::OkStatus();
+}
+
 bool Names(const google::protobuf::RepeatedPtrField<v1::TensorDescription>& descriptions,
            const std::string& name) {
   return std::any_of(descriptions.begin(), descriptions.end(),
@@ -135,6 +145,8 @@ absl::Status AddSource(const v1::ModelDescription& model, const InputTensor& ten
     status = AddFeatures(tensor, request);
   } else if (tensor.name == kSourceAudio && model.config().has_sound()) {
     status = AddAudio(model, tensor, request);
+  } else if (tensor.name == kSourcePicture && model.config().has_picture()) {
+    status = AddPictures(tensor, request);
   } else {
     return Invalid("unexpected inference input '", tensor.name, "' for model '",
                    model.summary().name(), "'; it takes '", SourceInput(model).name(), "'");

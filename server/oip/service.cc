@@ -43,6 +43,14 @@ TensorMetadata AudioInput() {
   return input;
 }
 
+TensorMetadata PictureInput() {
+  TensorMetadata input;
+  input.set_name(kSourcePicture);
+  input.set_datatype("BYTES");
+  input.add_shape(1);
+  return input;
+}
+
 // Whether a source may come in several requests: it is searched while it is heard.
 bool TakesSequences(const engine::DecodeModel& model, const v1::ModelDescription& description) {
   return model.parts().frames != nullptr && SourceInput(description).name() == kSourceFeatures;
@@ -54,6 +62,9 @@ std::vector<TensorMetadata> Inputs(const v1::ModelDescription& description) {
     std::vector<TensorMetadata> inputs = {SourceInput(description)};
     if (TakesSound(description)) {
       inputs.push_back(AudioInput());
+    }
+    if (description.config().has_picture()) {
+      inputs.push_back(PictureInput());
     }
     for (const v1::TensorDescription& input : description.further_inputs()) {
       inputs.push_back(Metadata(input));
@@ -112,9 +123,11 @@ inference::ModelConfig Config(const engine::DecodeModel& model) {
       added.set_data_type(datatype->config_type);
     }
     *added.mutable_dims() = input.shape();
-    // Either of the two is the source.
-    added.set_optional(TakesSound(description) &&
-                       (input.name() == kSourceFeatures || input.name() == kSourceAudio));
+    // One of them is the source.
+    const bool is_source = input.name() == kSourceFeatures || input.name() == kSourceAudio ||
+                           input.name() == kSourcePicture;
+    added.set_optional(is_source &&
+                       (TakesSound(description) || description.config().has_picture()));
   }
   for (const TensorMetadata& output : Outputs()) {
     inference::ModelOutput& added = *config.add_output();

@@ -21,6 +21,8 @@ inline constexpr char kSourceFeatures[] = "source_features";
 // Samples [sources, samples] at the model's rate, FP32 at full scale 1 or INT16, for models that
 // hear sound.
 inline constexpr char kSourceAudio[] = "source_audio";
+// BYTES [sources] or [sources, 1], each a PNG or JPEG file, for models that read pictures.
+inline constexpr char kSourcePicture[] = "source_picture";
 
 // The model of a request. Unlike in beamwright.v1 it must be named. NotFound, InvalidArgument for a
 // version that is not a number.

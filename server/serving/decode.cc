@@ -53,6 +53,9 @@ class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
   }
 
   int CountSources(const Job& job) const override { return job.request.sources_size(); }
+  const v1::Source& SourceOf(const Job& job, int source) const override {
+    return job.request.sources(source);
+  }
 
   void StartSource(int source, Job& job, const engine::CallOptions& options,
                    v1::Result& result) override {

@@ -33,6 +33,9 @@ class ScoreCall : public SourcesCall<v1::ScoreRequest, v1::ScoreResponse> {
   int CountSources(const v1::ScoreRequest& request) const override {
     return request.sources_size();
   }
+  const v1::Source& SourceOf(const v1::ScoreRequest& request, int source) const override {
+    return request.sources(source).source();
+  }
 
   void StartSource(int source, v1::ScoreRequest& request, const engine::CallOptions& options,
                    v1::ScoreResult& result) override {

@@ -3,7 +3,9 @@
 #ifndef BEAMWRIGHT_SERVER_SERVING_SOURCES_CALL_H_
 #define BEAMWRIGHT_SERVER_SERVING_SOURCES_CALL_H_
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <new>
 #include <type_traits>
@@ -13,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/request/picture_source.h"
 #include "engine/status/error_details.h"
 #include "engine/status/source_errors.h"
 #include "ops/base/fault_point.h"
@@ -72,6 +75,8 @@ class SourcesCall {
   // Sets model_, and looks at the call as a whole.
   virtual absl::Status Open(Request& request) = 0;
   virtual int CountSources(const Request& request) const = 0;
+  // A source of it; model_ is set.
+  virtual const v1::Source& SourceOf(const Request& request, int source) const = 0;
   // Hands a source to the engine, whose answer goes to Finish with the result.
   virtual void StartSource(int source, Request& request, const engine::CallOptions& options,
                            Result& result) = 0;
@@ -137,7 +142,17 @@ class SourcesCall {
     response_.set_model(model_->name());
     response_.set_version(model_->version());
     response_.set_numerics(model_->numerics());
-    return absl::OkStatus();
+    return HoldPictures(*request);
+  }
+
+  // Holds memory for the decoding of the call's largest picture: sources are prepared one after
+  // the other.
+  absl::Status HoldPictures(const Request& request) {
+    int64_t most = 0;
+    for (int i = 0; model_->parts().picture.has_value() && i < CountSources(request); ++i) {
+      most = std::max(most, engine::PictureBytes(*model_, SourceOf(request, i)));
+    }
+    return picture_hold_.Resize(most) ? absl::OkStatus() : core_.memory().Refusal(most);
   }
 
   void StartAll(Request& request) {
@@ -155,6 +170,7 @@ class SourcesCall {
       options.timeline = i < timelines_.size() ? &timelines_[i] : nullptr;
       StartSource(static_cast<int>(i), request, options, *results[i]);
     }
+    picture_hold_.Release();
     if (--num_open_ == 0) {
       Answer(Outcome());
     }
@@ -188,6 +204,7 @@ class SourcesCall {
   const Done done_;
   std::vector<engine::Timeline> timelines_;  // of the first sources, if the call is traced
   std::atomic<int> num_open_{0};
+  MemoryAccount::Hold picture_hold_ = core_.memory().MakeHold();
   absl::Mutex hold_mutex_;
   MemoryAccount::Hold hold_ ABSL_GUARDED_BY(hold_mutex_) = core_.memory().MakeHold();
 };

@@ -1,10 +1,14 @@
 // Which axis of a tensor of features counts as the source's length: given by the bundle, found
-// where one axis alone is open, and refused where it would be a guess.
+// where one axis alone is open, and refused where it would be a guess. Pictures: the input that an
+// encoder of each layout gets, limits, and bundles that do not fit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/model/decode_model.h"
+#include "engine/request/picture_source.h"
+#include "engine/request/prepared_source.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "tests/engine/table_bundle.h"
 #include "tests/support/graph_builder.h"
@@ -138,6 +142,86 @@ TEST(LengthAxis, FeaturesThatDoNotFit) {
   text.set_text("word");
   EXPECT_EQ(error(text),
             "source.text: the encoder takes features, 'image' f32[1, 3, ?], not text or ids");
+}
+
+// The same with `picture`.
+bundle::Bundle PictureBundle(const Dims& dims, int length_axis) {
+  bundle::Bundle bundle = FeatureBundle(dims, length_axis);
+  bundle.config.mutable_picture();
+  return bundle;
+}
+
+// 45 x 23 pixels.
+v1::Source Colour() {
+  v1::Source source;
+  source.set_picture(*ReadFile(BEAMWRIGHT_SOURCE_DIR "/tests/engine/picture/data/colour.png"));
+  return source;
+}
+
+TEST(PictureSource, EachLayoutGetsItsInput) {
+  struct Layout {
+    Dims dims;
+    int length_axis;
+    ops::Shape input;
+  };
+  for (const Layout& layout : std::vector<Layout>{{{-1, 3, 12, -1}, 3, {1, 3, 12, 23}},
+                                                  {{-1, 1, 12, -1}, 3, {1, 1, 12, 23}},
+                                                  {{-1, 12, -1, 3}, 2, {1, 12, 23, 3}},
+                                                  {{-1, 30, 12, 1}, 1, {1, 30, 12, 1}},
+                                                  {{-1, 3, 12, 30}, 1, {1, 3, 12, 30}}}) {
+    const auto model = DecodeModel::Compile(PictureBundle(layout.dims, layout.length_axis));
+    ASSERT_TRUE(model.ok()) << model.status();
+    const auto prepared = PrepareSource(**model, Colour());
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    EXPECT_EQ(prepared->encoder_input->shape(), layout.input);
+    EXPECT_EQ(prepared->source_length, layout.input[static_cast<size_t>(layout.length_axis)]);
+  }
+}
+
+TEST(PictureSource, LimitsHoldBeforeAnythingIsDecoded) {
+  bundle::Bundle bundle = PictureBundle({-1, 3, 12, -1}, 3);
+  bundle.config.mutable_limits()->set_max_source_length(22);
+  auto model = DecodeModel::Compile(bundle);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(PrepareSource(**model, Colour()).status().message(),
+              HasSubstr("source.picture: is 23 pixels wide at a height of 12; at most 22"));
+  EXPECT_EQ(PictureBytes(**model, Colour()), 45 * 23 * 4);
+  bundle = PictureBundle({-1, 3, 12, -1}, 3);
+  bundle.config.mutable_limits()->set_max_picture_pixels(45 * 23 - 1);
+  model = DecodeModel::Compile(bundle);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(PrepareSource(**model, Colour()).status().message(),
+              HasSubstr("source.picture: has 45 x 23 pixels; at most 1034 are allowed"));
+  EXPECT_EQ(PictureBytes(**model, Colour()), 0);
+}
+
+TEST(PictureSource, AModelWithoutPictureSaysSo) {
+  bundle::Bundle bundle = PictureBundle({-1, 3, 12, -1}, 3);
+  bundle.config.clear_picture();
+  const auto model = DecodeModel::Compile(bundle);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(PrepareSource(**model, Colour()).status().message(),
+              HasSubstr("source.picture: the model's bundle does not say how pictures become"));
+}
+
+TEST(PictureSource, BundlesThatDoNotFitAreRefused) {
+  const auto fault_of = [](const Dims& dims, auto set) {
+    bundle::Bundle bundle = PictureBundle(dims, 3);
+    set(*bundle.config.mutable_picture());
+    return std::string(DecodeModel::Compile(bundle).status().message());
+  };
+  const auto nothing = [](v1::PictureConfig&) {};
+  EXPECT_THAT(fault_of({-1, 3, -1, -1}, nothing), HasSubstr("picture.height: is not set"));
+  EXPECT_THAT(fault_of({-1, -1, 12, -1}, nothing), HasSubstr("picture.channels: is not set"));
+  EXPECT_THAT(fault_of({-1, 3, 12, -1}, [](auto& config) { config.set_height(48); }),
+              HasSubstr("picture.height: 48; the encoder reads 12"));
+  EXPECT_THAT(fault_of({-1, 5, 12, -1}, nothing), HasSubstr("picture.channels: the encoder reads"));
+  EXPECT_THAT(fault_of({-1, 3, 12, -1},
+                       [](auto& config) {
+                         config.add_scale(1);
+                         config.add_scale(1);
+                       }),
+              HasSubstr("picture.scale: has 2 numbers"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
 OPS = [*OPS_LOOP, "ops/decoder", "ops/import"]
 # The parts of the engine that know no request.
 ENGINE_PARTS = [*OPS, "proto", "engine/status", "engine/search", "engine/search/frames", "engine/fusion",
-                "engine/bundle", "engine/sound"]
+                "engine/bundle", "engine/sound", "engine/picture"]
 REQUEST = [*ENGINE_PARTS, "engine/model", "engine/request"]
 # What others see of the engine: its API, models, and what a caller says of a request.
 ENGINE = [*REQUEST, "engine", "include/beamwright"]
@@ -45,6 +45,8 @@ ALLOWED = {
     "engine/bundle/sentencepiece": [],
     # From samples to features: a library of its own beside models.
     "engine/sound": ["ops/base", "proto", "engine/status", "engine/bundle"],
+    # From PNG and JPEG files to what encoders read.
+    "engine/picture": ["ops/base", "ops/tensor", "proto", "engine/status"],
     "engine/model": ENGINE_PARTS,
     "engine/request": [*ENGINE_PARTS, "engine/model"],
     "engine/options": REQUEST,

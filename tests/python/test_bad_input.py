@@ -193,6 +193,16 @@ def test_arrays_become_tensors():
     assert inputs.decoder_inputs.source_length == 4
 
 
+def test_pictures_are_sent_as_their_files(tmp_path):
+    from beamwright import _requests, _wire
+
+    picture = _wire.Source()
+    (tmp_path / "line.png").write_bytes(b"\x89PNG")
+    for file in (tmp_path / "line.png", str(tmp_path / "line.png"), b"\x89PNG"):
+        _requests.set_source(picture, beamwright.Picture(file))
+        assert picture.picture == b"\x89PNG"
+
+
 def test_features_for_a_model_of_text(client):
     with pytest.raises(InvalidArgumentError, match="features"):
         client.decode(np.zeros((4, 80), np.float32))

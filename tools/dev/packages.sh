@@ -6,7 +6,8 @@ build_packages=(
   g++ cmake ninja-build ccache pkg-config libgrpc++-dev libprotobuf-dev protobuf-compiler
   protobuf-compiler-grpc libabsl-dev libpugixml-dev libonnx-dev libzip-dev
   zlib1g-dev libsentencepiece-dev libcli11-dev libspdlog-dev prometheus-cpp-dev libcpp-httplib-dev
-  libbrotli-dev libboost-dev libicu-dev rapidjson-dev libsndfile1-dev
+  libbrotli-dev libboost-dev libicu-dev rapidjson-dev libsndfile1-dev libpng-dev
+  libjpeg62-turbo-dev
   libgtest-dev libgmock-dev)
 # What tests read and run.
 test_packages=(libonnx-testdata openssl valgrind python3 python3-numpy python3-venv iproute2 chromium curl zsh fish)

@@ -177,7 +177,7 @@ class Client(BaseClient):
 
         Args:
             source: Text; token ids; an array: whole numbers of one axis are ids, any other is
-                features [length, ...]; Features; WithInputs; or DecoderInputs.
+                features [length, ...]; Features; Picture; WithInputs; or DecoderInputs.
             prompt: In the source's place, of a model without an encoder: text or token ids that the
                 answers go on from; "" to begin anew.
             model: The model's name.

@@ -131,7 +131,7 @@ class Model:
 
         Args:
             source: Text; token ids; an array: whole numbers of one axis are ids, any other is
-                features [length, ...]; Features; WithInputs; or DecoderInputs.
+                features [length, ...]; Features; Picture; WithInputs; or DecoderInputs.
             prompt: In the source's place, of a model without an encoder: text or token ids that the
                 answers go on from; "" to begin anew.
             timeout: Seconds.

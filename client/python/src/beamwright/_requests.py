@@ -11,7 +11,7 @@ from typing import Any
 
 from ._errors import ArgumentTypeError, BeamwrightError, invalid
 from ._rule import Rule
-from ._types import DecoderInputs, Features, Hotword, WithInputs
+from ._types import DecoderInputs, Features, Hotword, Picture, WithInputs
 
 _INT32 = (-(2**31), 2**31 - 1)
 _LARGEST_FLOAT = 3.4028234663852886e38
@@ -98,6 +98,12 @@ def set_source(message: Any, source: Any) -> str | None:
         return set_source(message, source.source)
     if isinstance(source, Features):
         set_tensor(message.features, source.values, "source")
+    elif isinstance(source, Picture):
+        if isinstance(source.file, bytes):
+            message.picture = source.file
+        else:
+            with open(source.file, "rb") as file:
+                message.picture = file.read()
     elif isinstance(source, DecoderInputs):
         inputs = message.decoder_inputs
         inputs.SetInParent()
@@ -117,7 +123,9 @@ def set_source(message: Any, source: Any) -> str | None:
         else:
             set_tensor(message.features, array, "source")
     elif isinstance(source, (bytes, bytearray)):
-        raise ArgumentTypeError("source is bytes; decode them to str first: source.decode()")
+        raise ArgumentTypeError(
+            "source is bytes; decode them to str first: source.decode(); a picture is Picture(source)"
+        )
     elif isinstance(source, (list, tuple, range)) or (
         isinstance(source, Sequence) and not isinstance(source, memoryview)
     ):
@@ -128,8 +136,8 @@ def set_source(message: Any, source: Any) -> str | None:
         _set_ids(message.ids, source, "source")
     else:
         raise ArgumentTypeError(
-            f"source is {_kind_of(source)}; text, token ids, a NumPy array, Features, WithInputs or "
-            "DecoderInputs are allowed"
+            f"source is {_kind_of(source)}; text, token ids, a NumPy array, Features, Picture, "
+            "WithInputs or DecoderInputs are allowed"
         )
     return None
 

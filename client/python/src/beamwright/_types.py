@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
@@ -43,16 +44,26 @@ class DecoderInputs:
 class WithInputs:
     """A source for an encoder that reads further inputs, such as a speaker's vector.
 
-    `source` is text, token ids, an array or Features. `further_inputs` has arrays by the names that
+    `source` is text, token ids, an array, Features or Picture. `further_inputs` has arrays by the names that
     `describe` lists, each without a batch axis and of the element type that the encoder reads.
     """
 
-    source: str | Sequence[int] | Array | Features
+    source: str | Sequence[int] | Array | Features | Picture
     further_inputs: Mapping[str, Array]
 
 
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A source that is a picture, for models whose bundle has `picture`.
+
+    `file` is the path of a PNG or JPEG file, or its content.
+    """
+
+    file: str | os.PathLike[str] | bytes
+
+
 # Text, token ids, or an array: whole numbers of one axis are ids, all others features.
-SourceLike = Union[str, Sequence[int], "Array", Features, WithInputs, DecoderInputs]
+SourceLike = Union[str, Sequence[int], "Array", Features, Picture, WithInputs, DecoderInputs]
 # Text in the model's target form, or token ids.
 TargetLike = Union[str, Sequence[int], "npt.NDArray[np.integer[Any]]"]
 

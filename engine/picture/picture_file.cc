@@ -1,0 +1,219 @@
+#include "engine/picture/picture_file.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "engine/picture/pixel_readers.h"
+#include "ops/base/status.h"
+
+namespace beamwright::picture {
+namespace {
+
+constexpr absl::string_view kPngMark("\x89PNG\r\n\x1a\n", 8);
+constexpr absl::string_view kExifMark("Exif\0\0", 6);
+
+// Integers in a file, whose bytes have either order.
+uint32_t Number(absl::string_view bytes, size_t at, size_t count, bool is_little) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t place = at + (is_little ? count - 1 - i : i);
+    value = value << 8 | static_cast<unsigned char>(bytes[place]);
+  }
+  return value;
+}
+uint32_t Big(absl::string_view bytes, size_t at, size_t count) {
+  return Number(bytes, at, count, false);
+}
+
+// Tag 0x0112 of the first directory of a TIFF structure; 1 where it is missing or broken.
+int OrientationOf(absl::string_view tiff) {
+  if (absl::StartsWith(tiff, kExifMark)) {
+    tiff.remove_prefix(kExifMark.size());
+  }
+  if (tiff.size() < 8 || (!absl::StartsWith(tiff, "II") && !absl::StartsWith(tiff, "MM"))) {
+    return 1;
+  }
+  const bool is_little = tiff[0] == 'I';
+  const size_t directory = Number(tiff, 4, 4, is_little);
+  if (directory + 2 > tiff.size()) {
+    return 1;
+  }
+  const size_t count = Number(tiff, directory, 2, is_little);
+  constexpr size_t kEntryBytes = 12;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t entry = directory + 2 + i * kEntryBytes;
+    if (entry + kEntryBytes > tiff.size()) {
+      return 1;
+    }
+    if (Number(tiff, entry, 2, is_little) == 0x0112) {
+      const uint32_t value = Number(tiff, entry + 8, 2, is_little);
+      return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+    }
+  }
+  return 1;
+}
+
+absl::StatusOr<PictureHead> PngHead(absl::string_view file) {
+  constexpr size_t kHeadEnd = 33;  // the mark and the chunk IHDR
+  if (file.size() < kHeadEnd || file.substr(12, 4) != "IHDR") {
+    return Invalid("the PNG file is broken: it has no head");
+  }
+  PictureHead head;
+  head.kind = FileKind::kPng;
+  head.width = Big(file, 16, 4);
+  head.height = Big(file, 20, 4);
+  for (size_t at = kHeadEnd; at + 8 <= file.size();) {
+    const size_t size = Big(file, at, 4);
+    const absl::string_view name = file.substr(at + 4, 4);
+    if (name == "IDAT" || size > file.size() - at - 8) {
+      break;
+    }
+    if (name == "eXIf") {
+      head.orientation = OrientationOf(file.substr(at + 8, size));
+    }
+    at += 12 + size;  // with size, name and checksum
+  }
+  return head;
+}
+
+// Whether a marker begins a frame: SOF0 to SOF15, without DHT, JPG and DAC, which lie among them.
+bool IsFrame(uint32_t marker) {
+  return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+}
+
+absl::StatusOr<PictureHead> JpegHead(absl::string_view file) {
+  PictureHead head;
+  head.kind = FileKind::kJpeg;
+  head.channels = 0;
+  for (size_t at = 2; at + 4 <= file.size();) {
+    const uint32_t marker = Big(file, at + 1, 1);
+    if (Big(file, at, 1) != 0xFF) {
+      return Invalid("the JPEG file is broken: it has no marker at byte ", at);
+    }
+    if (marker == 0xFF || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7)) {
+      at += marker == 0xFF ? 1 : 2;  // filling, and markers without content
+      continue;
+    }
+    const size_t size = Big(file, at + 2, 2);
+    if (size < 2 || at + 2 + size > file.size()) {
+      break;
+    }
+    const absl::string_view content = file.substr(at + 4, size - 2);
+    if (marker == 0xDA && head.channels > 0 && !content.empty()) {  // the first scan
+      head.has_scans |= static_cast<int>(Big(content, 0, 1)) < head.channels;
+      return head;
+    }
+    if (marker == 0xE1 && absl::StartsWith(content, kExifMark)) {
+      head.orientation = OrientationOf(content);
+    }
+    if (IsFrame(marker)) {
+      if (content.size() < 6) {
+        break;
+      }
+      if (Big(content, 0, 1) != 8) {
+        return Invalid("the JPEG file has ", Big(content, 0, 1), " bits a channel; 8 are read");
+      }
+      head.height = Big(content, 1, 2);
+      head.width = Big(content, 3, 2);
+      head.channels = static_cast<int>(Big(content, 5, 1));
+      head.has_scans = marker == 0xC2 || marker == 0xCA;
+      if (head.channels != 1 && head.channels != 3 && head.channels != 4) {
+        return Invalid("the JPEG file has ", head.channels, " channels; 1, 3 and 4 are read");
+      }
+    }
+    at += 2 + size;
+  }
+  return Invalid("the JPEG file is cut off, or broken: it has no pixels");
+}
+
+uint8_t Share(int value, int of) { return static_cast<uint8_t>((value * of + 127) / 255); }
+
+// Red, green, blue, alpha over white; or CMYK, of which 255 is no ink. In place.
+void ResolveFourth(FileKind kind, Picture& picture) {
+  std::vector<uint8_t>& pixels = picture.pixels;
+  const size_t count = pixels.size() / 4;
+  for (size_t i = 0; i < count; ++i) {
+    const int fourth = pixels[4 * i + 3];
+    for (size_t channel = 0; channel < 3; ++channel) {
+      const uint8_t part = Share(pixels[4 * i + channel], fourth);
+      pixels[3 * i + channel] =
+          kind == FileKind::kPng ? static_cast<uint8_t>(part + 255 - fourth) : part;
+    }
+  }
+  pixels.resize(3 * count);
+  picture.channels = 3;
+}
+
+// As EXIF numbers them: 1 is upright; 2 to 4 mirror and turn, 5 to 8 exchange the sides as well.
+void ApplyOrientation(int orientation, Picture& picture) {
+  if (orientation == 1) {
+    return;
+  }
+  const bool swaps = orientation >= 5;
+  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 ||
+                          orientation == 8;  // columns of the file run to the left
+  const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 ||
+                          orientation == 7;  // rows of the file run upwards
+  Picture turned;
+  turned.channels = picture.channels;
+  turned.width = swaps ? picture.height : picture.width;
+  turned.height = swaps ? picture.width : picture.height;
+  turned.pixels.resize(picture.pixels.size());
+  const auto channels = static_cast<size_t>(picture.channels);
+  size_t to = 0;
+  for (int y = 0; y < turned.height; ++y) {
+    for (int x = 0; x < turned.width; ++x) {
+      const int column = swaps ? y : x;
+      const int row = swaps ? x : y;
+      const auto from_x = static_cast<size_t>(from_right ? picture.width - 1 - column : column);
+      const auto from_y = static_cast<size_t>(from_below ? picture.height - 1 - row : row);
+      const size_t from = (from_y * static_cast<size_t>(picture.width) + from_x) * channels;
+      std::copy_n(picture.pixels.begin() + static_cast<std::ptrdiff_t>(from), channels,
+                  turned.pixels.begin() + static_cast<std::ptrdiff_t>(to));
+      to += channels;
+    }
+  }
+  picture = std::move(turned);
+}
+
+}  // namespace
+
+absl::StatusOr<PictureHead> ReadHead(absl::string_view file) {
+  const bool is_png = absl::StartsWith(file, kPngMark);
+  if (!is_png && !absl::StartsWith(file, "\xFF\xD8\xFF")) {
+    return Invalid(file.empty() ? "has no bytes" : "is neither a PNG nor a JPEG file");
+  }
+  BW_ASSIGN_OR_RETURN(const PictureHead head, is_png ? PngHead(file) : JpegHead(file));
+  for (const int64_t side : {head.width, head.height}) {
+    if (side < 1 || side > kMostSide) {
+      return Invalid("has ", head.width, " x ", head.height, " pixels; each side may have 1 to ",
+                     kMostSide);
+    }
+  }
+  return head;
+}
+
+int64_t DecodeBytes(const PictureHead& head) {
+  constexpr int64_t kCoefficientBytes = 2;
+  const int64_t turned = head.orientation > 1 ? 3 : 0;
+  const int64_t buffered = head.has_scans ? kCoefficientBytes * head.channels : 0;
+  return head.width * head.height * (head.channels + turned + buffered);
+}
+
+absl::StatusOr<Picture> Decode(absl::string_view file, const PictureHead& head) {
+  Picture picture;
+  picture.width = static_cast<int>(head.width);
+  picture.height = static_cast<int>(head.height);
+  picture.channels = head.channels;
+  BW_RETURN_IF_ERROR(head.kind == FileKind::kPng ? ReadPng(file, head, picture)
+                                                 : ReadJpeg(file, head, picture));
+  if (picture.channels == 4) {
+    ResolveFourth(head.kind, picture);
+  }
+  ApplyOrientation(head.orientation, picture);
+  return picture;
+}
+
+}  // namespace beamwright::picture
