@@ -1,3 +1,23 @@
+// How rows are followed through a graph. The nodes are visited once, in topological order, and each
+// output gets one of four kinds (RowInfo in ops/graph/operator.h):
+//
+//   fixed    the same whatever the rows hold: constants, weights, what is computed from them
+//   rows     along one axis, the r-th stretch of `factor` elements belongs to row r alone
+//   extent   integers that follow from the number of rows alone, as ShapeOf computes them
+//   mixed    rows cannot be separated any more; `why_` keeps the reason at the node where it begins
+//
+// An operator's own rule (Operator::rows) decides for a plain node, RowExtents looks closer where
+// extents are known (a Reshape that keeps the rows apart), and an axis of rows that the file fixes
+// to a number makes the value mixed. Loops and branches are followed by another RowFollower:
+//
+//   a loop over something else   its body, entered with the rows of its inputs. States are assumed
+//                                to keep the rows that they start with, and WhyLoopMixes checks
+//                                afterwards that they do: an induction over the iterations.
+//   a loop along the rows        a sequence: iteration i may see row i and the state alone.
+//   items apart                  the body runs for each item by itself, so it is not looked into.
+//   an If                        a fixed condition, and the same kinds from both branches.
+//
+// Mixed is the safe answer: it costs speed (rows one at a time), never a wrong result.
 #include "ops/compile/row_follower.h"
 
 #include <algorithm>

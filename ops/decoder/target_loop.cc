@@ -1,3 +1,21 @@
+// Before: layers over the whole target of a training graph. After: one loop whose body is a step.
+//
+//   tokens[B, T] -> Embedding -> Loop(cell, states) -> attention(memory) -> MatMul -> logits
+//
+//   tokens -> Loop(slice t: Embedding, cell, attention, MatMul; states carried; memory invariant)
+//          -> logits, concatenated over t
+//
+// The steps, in the order of Joiner::Run:
+//   1. FindTimes: how each value depends on the target's time axis, by Operator::rows with time
+//      steps in the place of rows. A loop that counts to the target's length and picks by its
+//      counter is rewritten to slice instead (loop_slices.h).
+//   2. FindMoves: backwards from the results, every node that depends on time moves into the body.
+//      What a state starts from stays outside.
+//   3. AddToken, then MoveNode and InlineLoop in topological order: copies of the nodes, whose
+//      inputs from outside become invariants (or constants), and bodies of loops, whose states
+//      become states of the new loop. A node with a mixed time is refused, with its name and the
+//      reason.
+//   4. Build: the outputs are joined over time, and what nothing reads any more is dropped.
 #include "ops/decoder/target_loop.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// A chain runs over blocks of 512 elements: for each block all functions one after the other, each
+// a vectorised loop from its operands' block to a block of scratch memory or, for a result, of the
+// output. So a chain of n functions reads its inputs and writes its results once, and what lies
+// between them stays in the first cache: n functions as n operators would pass n - 1 tensors
+// through memory.
+//
+// 1. The functions and their table. 2. Attributes: ParseChain, CheckWiring. 3. Shapes. 4. ChainRun,
+// the fast way, for inputs of one shape, of one element, or of one for each channel. 5. RunApart,
+// for other broadcasts: function by function, as the operators would run.
 #include "ops/kernels/elementwise_chain.h"
 
 #include <algorithm>

@@ -1,3 +1,20 @@
+// A product is cut into blocks of rows by strips of 32 columns, small enough that the sums of a
+// block stay in registers while the depth passes once:
+//
+//   for each group of strips              a group: 1 to 4 strips; few rows take several strips, so
+//     for each block of rows              that there are enough independent chains of multiply-adds
+//       sums = bias, or 0, or the output
+//       for k in depth                    a[row][k] is broadcast for each row, the lines of the
+//         sums += a[row][k] * line[k]     strips are loaded once for all rows
+//       output = sums
+//
+// 1. The block functions: PlainBlock is the reference, Avx512Block keeps up to 14 rows (28 of 32
+//    registers hold sums), Avx2Block up to 6 rows of one strip.
+// 2. KernelsFor: the tables by number of rows from which a product takes its blocks.
+// 3. PartialStrip: the last strip, whose columns behind the output go into a separate buffer.
+// 4. MultiplyStrips: the loops, and what is fetched ahead (strip_prefetch.h).
+//
+// Every element is the same chain of operations in each of them, so the tables decide only speed.
 #include "ops/kernels/strip_product.h"
 
 #include <algorithm>

@@ -1,3 +1,18 @@
+// A connection is a state machine on the executor of its socket; workers and the callers of later
+// answers hand their results to it by Post. The way of a request, with the phase in brackets:
+//
+//   1. Start, Shake [kHandshake]: TLS, if the listener has it.
+//   2. AwaitRequest [kIdle], Read, OnRead, Consume [kReading]: the reader takes the bytes; memory
+//      for the body is reserved as it grows.
+//   3. Dispatch [kHandling]: what `at_once` knows is answered here, all else by a worker (Handle).
+//      A WebSocket's connection is handed over instead (BeTaken) [kGone].
+//   4. Deliver: the worker's reply. One that comes later (PendingReply) is kept, and its bell wakes
+//      the connection [kWaiting], which looks meanwhile whether the client has gone.
+//   5. Answer, Write [kWriting]: head and body, or pieces in chunks: AskForPiece, OnPiece, again 4.
+//   6. Finish: AwaitRequest, or Close and Discard [kClosing], then End [kGone].
+//
+// Refuse leads from 2 and 3 to the end. A timer (OnTimeout) bounds the phases in which the client
+// is waited for; while a worker has the request no timer runs.
 #include "server/http/connection.h"
 
 #include <poll.h>

@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2
 HERE = pathlib.Path(__file__).resolve().parent
 BUF = pathlib.Path(sys.executable).parent / "buf"
 CONFIG = json.dumps({"version": "v2", "breaking": {"use": ["PACKAGE", "WIRE_JSON"]}})
-# Release -> what was changed all the same, and why nobody who speaks to it notices.
+# Release -> what was changed all the same, and why no client notices.
 ALLOWED = {
     # Renamed: encoders and steps have the same two fields. Names of messages are in generated code alone.
     "0.1": {
@@ -70,7 +70,7 @@ def remove(items, name):
     del items[next(place for place, item in enumerate(items) if item.name == name)]
 
 
-# Changes, each of which breaks somebody, and a word of what buf must say.
+# Changes, each of which breaks a client, and a word of what buf must say.
 CHANGES = {
     "a field that is gone": (lambda file: remove(of(file.message_type, "Hypothesis").field, "score"), '"score"'),
     "another number": (lambda file: setattr(field(file), "number", 999), '"score"'),
@@ -92,7 +92,7 @@ def main():
     for baseline in baselines:
         said, allowed = breaks(protos, baseline), ALLOWED.get(baseline.parent.name, set())
         faults += [f"breaks {baseline.parent.name}: {line}" for line in sorted(said - allowed)]
-        faults += [f"stands in ALLOWED of {baseline.parent.name}, and is not so: {line}" for line in sorted(allowed - said)]
+        faults += [f"is in ALLOWED of {baseline.parent.name}, and is not so: {line}" for line in sorted(allowed - said)]
     with tempfile.TemporaryDirectory() as folder:
         here = pathlib.Path(folder) / "here.binpb"
         here.write_bytes(protos)

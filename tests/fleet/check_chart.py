@@ -73,7 +73,7 @@ BAD = {
     "client CA alone": ({"tls": {"clientCaSecretName": "clients"}}, "needs tls.secretName"),
     "replicas upside down": ({"autoscaling": {"enabled": True, "minReplicas": 9, "maxReplicas": 3}}, "is 9, more than"),
     "keda without Prometheus": ({"autoscaling": {"enabled": True, "kind": "keda"}}, "set autoscaling.prometheusAddress"),
-    "canary that is none": ({"canary": {"enabled": True}}, "set canary.tag or canary.settings"),
+    "canary that differs in nothing": ({"canary": {"enabled": True}}, "set canary.tag or canary.settings"),
     "canary of the same version": ({"canary": {"enabled": True, "tag": VERSION}}, "set canary.tag"),
     "canary with other bits": ({"canary": {"enabled": True, "settings": {"precision": "int8"}}},
                                "precision 'int8', the others 'model'"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Hands files that mean no good to `beamwright-graph check`, each in a separate folder, and asks of it: an
-end of its own within seconds, memory in proportion, the expected error, and nothing of what lies outside
+"""Hands files that mean no good to `beamwright-graph check`, each in a separate folder, and asks of it: that
+it ends within seconds, memory in proportion, the expected error, and nothing of what lies outside
 the folder in its answer (docs/graph-files.md, 'Hostile files').
 
 Usage: run_hostile.py BEAMWRIGHT_GRAPH [NAME...]

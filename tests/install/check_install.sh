@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/install/check_install.sh BUILD
 # Installs the build into a temporary prefix, builds the examples of the client library and of the C library there as a
-# project of its own (with find_package, then linked by pkg-config), starts the installed server with the installed model,
+# separate project (with find_package, then linked by pkg-config), starts the installed server with the installed model,
 # and asks it; the C example decodes by itself.
 set -euo pipefail
 source=$PWD

@@ -43,7 +43,7 @@ ALLOWED = {
     "engine/fusion": ["ops/base"],
     "engine/bundle": [*OPS_GRAPH, "ops/import", "proto", "engine/status", "engine/bundle/sentencepiece"],
     "engine/bundle/sentencepiece": [],
-    # From samples to features: a library of its own beside models.
+    # From samples to features: a library next to models.
     "engine/sound": ["ops/base", "proto", "engine/status", "engine/bundle"],
     # From PNG and JPEG files to what encoders read.
     "engine/picture": ["ops/base", "ops/tensor", "proto", "engine/status"],

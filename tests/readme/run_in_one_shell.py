@@ -2,7 +2,7 @@
 """Runs the commands of the README in their order in one shell, and compares what it says they print.
 
 Usage: run_in_one_shell.py ROOT BIN VENV. Commands are those of run_readme.py's blocks, typed into one bash as they are. It
-runs in a network of its own, where the ports are free, in a folder that looks like a checkout with the programs of BIN
+runs in a separate network, where the ports are free, in a folder that looks like a checkout with the programs of BIN
 built. pip finds no index there: what the package needs comes from VENV. Exits with 77 if there is no VENV, or if the machine
 allows no namespaces.
 """

@@ -127,7 +127,7 @@ class Hearing:
 
 
 def loss_of(model: Digits, batch: list[Heard]) -> tuple[torch.Tensor, torch.Tensor]:
-    """CTC's loss per row; and per word that stands alone, the loss of telling it from the others where its voice ends.
+    """CTC's loss per row; and per single word, the loss of its choice among all words at the end of its voice.
 
     Rows that are shorter than the longest end in silence that is not scored.
     """

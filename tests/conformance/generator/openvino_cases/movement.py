@@ -228,6 +228,6 @@ def shuffle_channels(b, axis):
 
 @suite.case()
 def identity(b):
-    """A layer that does nothing, between two and as a result of its own."""
+    """A layer that does nothing, between two others and as a result."""
     x = b.input((2, 3), (4, 3))
     return [ops.relu(ops.identity(x)), ops.identity(ops.negative(x))]
