@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -31,12 +30,12 @@ struct ModelsFlags {
 std::string State(const v1::ModelSummary& model) {
   if (model.ready()) {
     // With another reason it is served as it was, because what its folder holds now is not good.
-    return absl::StrCat(
-        "ready", model.labels().empty() ? "" : ": ", Printable(absl::StrJoin(model.labels(), ", ")),
-        model.reason().empty()                              ? ""
-        : absl::StartsWith(model.reason(), "not in memory") ? "; "
-                                                            : "; not loaded again: ",
-        Printable(model.reason()));
+    return absl::StrCat("ready", model.labels().empty() ? "" : ": ",
+                        Printable(absl::StrJoin(model.labels(), ", ")),
+                        model.reason().empty()  ? ""
+                        : model.not_in_memory() ? "; "
+                                                : "; not loaded again: ",
+                        Printable(model.reason()));
   }
   return model.reason().empty() ? "not ready" : "not ready: " + Printable(model.reason());
 }

@@ -12,12 +12,6 @@
 
 namespace beamwright::serving {
 
-namespace {
-
-constexpr char kNotInMemory[] = "not in memory; the first call loads it";
-
-}  // namespace
-
 std::string ModelRegistry::Names() const {
   return models_.empty() ? "none"
                          : absl::StrJoin(models_, ", ", [](std::string* out, const auto& entry) {
@@ -159,7 +153,8 @@ std::vector<v1::ModelSummary> ModelRegistry::List() const {
       if (!failure.ok()) {
         summary.set_reason(status::ToRpcStatus(failure).message());
       } else if (version.model->model() == nullptr) {
-        summary.set_reason(kNotInMemory);
+        summary.set_not_in_memory(true);
+        summary.set_reason("not in memory; the first call loads it");
       }
       AddLabels(served, summary);
     }

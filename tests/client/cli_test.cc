@@ -610,10 +610,12 @@ TEST(ModelsCommandTest, ListsAndDescribes) {
             "name    version  state\n"
             "echo    7        ready\n"
             "                 Says it again, louder\n"
-            "broken  1        not ready: its graph is empty\n");
+            "broken  1        not ready: its graph is empty\n"
+            "idle    2        ready; unused for an hour\n"
+            "kept    3        ready; not loaded again: its new graph is empty\n");
   EXPECT_EQ(Python("import json, sys; print([m['ready'] for m in json.load(sys.stdin)['models']])",
                    Beamwright({"models", "--json"}, "", environment).out),
-            "[True, False]\n");
+            "[True, False, True, True]\n");
   const ProcessResult one = Beamwright({"models", "echo"}, "", environment);
   EXPECT_THAT(one.out, AllOf(HasSubstr("echo, version 7"), HasSubstr("12,345 ids"),
                              HasSubstr("keys f32 [-1, 64]"), HasSubstr("encoder.xml"),

@@ -133,6 +133,17 @@ class FakeServer::ModelServiceImpl : public v1::ModelService::Service {
     broken->set_name("broken");
     broken->set_version("1");
     broken->set_reason("its graph is empty");
+    v1::ModelSummary* idle = response->add_models();
+    idle->set_name("idle");
+    idle->set_version("2");
+    idle->set_ready(true);
+    idle->set_not_in_memory(true);
+    idle->set_reason("unused for an hour");
+    v1::ModelSummary* kept = response->add_models();
+    kept->set_name("kept");
+    kept->set_version("3");
+    kept->set_ready(true);
+    kept->set_reason("its new graph is empty");
     return grpc::Status::OK;
   }
 

@@ -47,7 +47,7 @@ export class RequestForm {
   #fillModels() {
     const value = ({ name, version }) => JSON.stringify([name, version]);
     this.model.replaceChildren(...this.models.map((model) => el('option', { value: value(model), disabled: !model.ready },
-      `${model.name} · ${model.version}${model.labels?.length ? ` (${model.labels.join(', ')})` : ''}${model.ready ? '' : ' – not ready'}`)));
+      `${model.name} · ${model.version}${model.labels?.length ? ` (${model.labels.join(', ')})` : ''}${model.ready ? '' : ' – not ready'}${model.not_in_memory ? ' – the first call loads it' : ''}`)));
   }
 
   /** Takes what stands in the controls. */

@@ -98,6 +98,7 @@ TEST_F(DemandLoaderTest, ACallLoadsItsModelAndTheLeastRecentlyUsedOneLeaves) {
   EXPECT_EQ(registry_->List().size(), 3u);
   for (const v1::ModelSummary& model : registry_->List()) {
     EXPECT_TRUE(model.ready());
+    EXPECT_TRUE(model.not_in_memory());
     EXPECT_EQ(model.reason(), "not in memory; the first call loads it");
   }
   EXPECT_THAT(InMemory(), ElementsAre());

@@ -162,6 +162,7 @@ def model_summary(message: Any) -> ModelSummary:
         message.ready,
         message.reason,
         tuple(message.labels),
+        message.not_in_memory,
     )
 
 

@@ -447,6 +447,8 @@ class ModelSummary:
     """Why it is not ready."""
     labels: tuple[str, ...] = ()
     """Names that requests may give instead of the version."""
+    not_in_memory: bool = False
+    """It is ready, and its next call loads it."""
 
 
 @dataclass(frozen=True)
