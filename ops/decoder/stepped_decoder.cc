@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/compile/growing_states.h"
 #include "ops/compile/item_scales.h"
+#include "ops/compile/joined_layers.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/float_ports.h"
 #include "ops/decoder/one_hot.h"
@@ -211,9 +213,30 @@ class DecoderCompiler {
     const int num_tokens = std::max(decoder_.vocabulary_size, options_.begin_token + 1);
     decoder_.token_tables =
         AddTokenTables({num_tokens, options_.token_table_share}, operators, loop, info);
+    BW_RETURN_IF_ERROR(JoinStepLayers(operators, loop, info));
     BW_ASSIGN_OR_RETURN(
         decoder_.body,
         LoopBody::Compile(std::make_shared<const Loop>(std::move(loop)), info, operators));
+    return absl::OkStatus();
+  }
+
+  // Not where caches of keys and values grow: those have plans of their own.
+  absl::Status JoinStepLayers(const OperatorSet& operators, Loop& loop, GraphInfo& info) const {
+    const bool grows =
+        std::any_of(loop.inputs.begin(), loop.inputs.end(),
+                    [&loop](const LoopInput& input) { return GrowingAxis(loop, input) >= 0; });
+    if (grows || options_.for_inspection) {
+      return absl::OkStatus();
+    }
+    // Large constants were dropped from the graph; inference asks for them once more.
+    for (size_t i = 0; i < loop.body.nodes.size(); ++i) {
+      Node& node = loop.body.nodes[i];
+      if (node.op == "Constant" && !node.constant.has_value()) {
+        node.constant = info.constants[i][0];
+      }
+    }
+    BW_RETURN_IF_ERROR(JoinLayers(loop.body, info, operators));
+    DropLargeConstants(loop.body);
     return absl::OkStatus();
   }
 

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <numeric>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "ops/base/step_profile.h"
+#include "ops/base/vector_isa.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
+#include "ops/kernels/product_panels.h"
 #include "ops/kernels/product_shapes.h"
 #include "ops/kernels/row_products.h"
 #include "ops/kernels/shared_weights.h"
@@ -160,22 +164,27 @@ struct MatMulOp {
   }
 };
 
-// All rows of the first operand times a weight that was packed at load.
+// All rows of the first operand times a weight that was packed at load, and what a BiasedProduct
+// makes of that.
 class PackedKernel final : public Kernel {
  public:
-  PackedKernel(ProductOptions options, const Tensor& weight, Precision precision)
+  // bias: [columns], or empty.
+  PackedKernel(ProductOptions options, const Tensor& weight, Precision precision,
+               std::vector<float> bias = {}, bool relu = false)
       : options_(options),
+        bias_(std::move(bias)),
+        relu_(relu),
         weight_{weight.dtype(), PartialShape(weight.shape())},
         packed_(SharePacked({weight.data<float>(), weight.dim(0), weight.dim(1), weight.dim(1)},
                             options.transpose_b, precision, weight.lifetime())) {}
 
-  bool NeedsInput(size_t index) const override { return index != 1; }
+  bool NeedsInput(size_t index) const override { return index == 0; }
 
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
     RuntimeResults results(outputs.size());
-    RuntimeInfos infos = DescribeInputs(inputs);
-    infos[1] = weight_;
+    RuntimeInfos infos = DescribeInputs(inputs.subspan(0, 1));
+    infos.push_back(weight_);
     BW_RETURN_IF_ERROR(MatMulOp::Shapes(options_, infos, absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
     const int64_t depth = packed_->depth();
@@ -185,13 +194,49 @@ class PackedKernel final : public Kernel {
       return absl::OkStatus();
     }
     const PhaseScope phase(Phase::kProducts);
-    packed_->Run(context.num_threads, {inputs[0]->data<float>(), rows, depth, depth}, {},
-                 {outputs[0].mutable_data<float>(), rows, columns, columns});
+    const ConstMatrix<float> a{inputs[0]->data<float>(), rows, depth, depth};
+    const Matrix<float> out{outputs[0].mutable_data<float>(), rows, columns, columns};
+    // In 8 bits the sum of the integers is exact, and a bias that it starts from gives the bits of
+    // one that is added. Other sums would be rounded in another order.
+    const bool starts_from_bias = packed_->precision() == Precision::kInt8;
+    PackedMatMul::Start start;
+    if (starts_from_bias) {
+      start.bias = bias_;
+    }
+    const float* const added = starts_from_bias || bias_.empty() ? nullptr : bias_.data();
+    if (added == nullptr && !relu_) {
+      packed_->Run(context.num_threads, a, start, out);
+    } else {
+      RunByPanels(*packed_, context.num_threads, a, start, out,
+                  [added, relu = relu_](int64_t first_column, Matrix<float> panel) {
+                    Finish(added == nullptr ? nullptr : added + first_column, relu, panel);
+                  });
+    }
     return absl::OkStatus();
   }
 
  private:
+  static void Finish(const float* bias, bool relu, Matrix<float> panel) {
+    Vectorized([=]() BW_ALWAYS_INLINE {
+      for (int64_t row = 0; row < panel.rows; ++row) {
+        float* const out = panel.row(row);
+        if (bias != nullptr) {
+          for (int64_t n = 0; n < panel.columns; ++n) {
+            out[n] = out[n] + bias[n];
+          }
+        }
+        if (relu) {
+          for (int64_t n = 0; n < panel.columns; ++n) {
+            out[n] = out[n] < 0.0f ? 0.0f : out[n];
+          }
+        }
+      }
+    });
+  }
+
   const ProductOptions options_;
+  const std::vector<float> bias_;
+  const bool relu_;
   const InputInfo weight_;  // type and shape
   const std::shared_ptr<const PackedMatMul> packed_;
 };
@@ -209,6 +254,40 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMatMul(const KernelRequest& request)
   return std::make_unique<CodeKernel<MatMulOp>>(options);
 }
 
+struct BiasedProductOp {
+  static absl::Status Infer(const Node& node, absl::Span<const InputInfo> inputs,
+                            std::vector<ValueInfo>& outputs) {
+    BW_ASSIGN_OR_RETURN(const ProductOptions options, MatMulOp::Parse(node));
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 3, 3, absl::MakeSpan(outputs)));
+    return MatMulOp::Shapes(options, inputs.subspan(0, 2), absl::MakeSpan(outputs));
+  }
+  static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    return MatMulOp::Rows(node, rows.subspan(0, 2), inputs.subspan(0, 2));
+  }
+};
+
+template <Precision kWeights>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBiasedProduct(const KernelRequest& request) {
+  BW_ASSIGN_OR_RETURN(const ProductOptions options, MatMulOp::Parse(request.node));
+  BW_ASSIGN_OR_RETURN(const bool relu, request.node.attributes.Bool("relu", false));
+  const Tensor* const weight = request.inputs[1].value;
+  const Tensor* const bias = request.inputs[2].value;
+  if (options.transpose_a || weight == nullptr || weight->dtype() != DType::kF32 ||
+      weight->rank() != 2 || weight->num_elements() == 0 || bias == nullptr ||
+      bias->dtype() != DType::kF32 ||
+      bias->num_elements() != weight->dim(options.transpose_b ? 0 : 1)) {
+    return Invalid("weight and bias of a ", kBiasedProductName, " must be known");
+  }
+  const float* const values = bias->data<float>();
+  return std::make_unique<PackedKernel>(
+      options, *weight, kWeights, std::vector<float>(values, values + bias->num_elements()), relu);
+}
+
+template <Precision kWeights>
+constexpr OperatorCode kBiasedCode = {&BiasedProductOp::Infer, &MakeBiasedProduct<kWeights>,
+                                      &BiasedProductOp::Rows};
+
 template <Precision kWeights>
 constexpr OperatorCode kCode = {&InferAs<MatMulOp>, &Widened<&MakeMatMul<kWeights>>,
                                 &MatMulOp::Rows};
@@ -221,6 +300,13 @@ const OperatorCode& MatMulIn(Precision weights) {
   static constexpr OperatorCode kCodes[] = {kCode<Precision::kF32>, kCode<Precision::kBf16>,
                                             kCode<Precision::kBf16Dot>, kCode<Precision::kBf16Amx>,
                                             kCode<Precision::kInt8>};
+  return kCodes[static_cast<size_t>(weights)];
+}
+
+const OperatorCode& BiasedProductIn(Precision weights) {
+  static constexpr OperatorCode kCodes[] = {
+      kBiasedCode<Precision::kF32>, kBiasedCode<Precision::kBf16>, kBiasedCode<Precision::kBf16Dot>,
+      kBiasedCode<Precision::kBf16Amx>, kBiasedCode<Precision::kInt8>};
   return kCodes[static_cast<size_t>(weights)];
 }
 

@@ -15,6 +15,14 @@ extern const OperatorCode kMatMul;
 // The same with packed weights in this precision.
 const OperatorCode& MatMulIn(Precision weights);
 
+inline constexpr char kBiasedProductName[] = "BiasedProduct";
+
+// BiasedProduct: f32 rows [.., depth] times a weight that is known, plus a bias [columns] that is
+// known; attributes transpose_b, and relu, which puts 0 in the place of what is below. In no file:
+// MatMul, Add and ReLU become one when a graph is compiled (ops/compile/joined_layers.h), and so
+// are the bits. A panel of the product gets its bias while it is in the cache.
+const OperatorCode& BiasedProductIn(Precision weights);
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_KERNELS_MATMUL_H_

@@ -12,6 +12,7 @@
 #include "ops/kernels/bf16_tile_product.h"
 #include "ops/kernels/int8_strip_product.h"
 #include "ops/kernels/parallel.h"
+#include "ops/kernels/product_panels.h"
 #include "ops/kernels/row_quantization.h"
 #include "ops/kernels/strip_prefetch.h"
 #include "ops/kernels/strip_product.h"
@@ -21,11 +22,6 @@
 
 namespace beamwright::ops {
 namespace {
-
-// What a thread takes at a time. Columns: enough to share out the products of one cell, and their
-// weights stay in its cache while rows pass. Rows: their activations stay there as well.
-constexpr int64_t kPanelColumns = 512;
-constexpr int64_t kTileRows = 112;
 
 // Of an activation that is rounded; of a byte of the weight, from the second cache.
 constexpr int64_t kWorkToPrepare = 8;
@@ -360,23 +356,7 @@ int64_t PackedMatMul::Work(int64_t rows) const {
 
 void PackedMatMul::Run(int num_threads, ConstMatrix<float> a, const Start& start,
                        Matrix<float> out) const {
-  BW_DCHECK(a.columns == depth_ && out.columns == columns_ && out.rows == a.rows);
-  BW_DCHECK(start.bias.empty() || static_cast<int64_t>(start.bias.size()) == columns_);
-  static thread_local Activations kept;
-  Activations& activations = kept;  // the calling thread's, in all of them
-  Prepare(num_threads, a, activations);
-  const int threads = SharingFor(num_threads, Work(a.rows));
-  const int64_t panels = CeilDiv(columns_, kPanelColumns);
-  const int64_t tile_rows = SharedTile(a.rows, kTileRows, panels, threads);
-  const int64_t tiles = CeilDiv(a.rows, tile_rows);
-  ParallelFor(threads, tiles * panels, [&](int64_t item) {
-    // A thread's items follow one another, and most of them share their panel.
-    const int64_t row = item % tiles * tile_rows;
-    const int64_t column = item / tiles * kPanelColumns;
-    const int64_t rows = std::min(tile_rows, a.rows - row);
-    const int64_t width = std::min(kPanelColumns, columns_ - column);
-    RunPanel(activations, row, column, start, {out.row(row) + column, rows, width, out.stride});
-  });
+  RunByPanels(*this, num_threads, a, start, out, [](int64_t, Matrix<float>) {});
 }
 
 }  // namespace beamwright::ops

@@ -116,14 +116,23 @@ PanelSum SumPicked(absl::Span<const int32_t> tokens, absl::Span<const float> val
     }
   });
   // What is between two tokens would add 0 to its lane.
-  for (size_t i = 0; i < count;) {
-    const int64_t block = tokens[i] / kTerms;
-    float lanes[kLanes] = {};
-    for (; i < count && tokens[i] / kTerms == block; ++i) {
-      lanes[tokens[i] % kLanes] += terms[i];
+  const int32_t* const at = tokens.data();
+  double sum = 0;
+  Vectorized([=, &sum]() BW_ALWAYS_INLINE {
+    for (size_t i = 0; i < count;) {
+      const int64_t block = at[i] / kTerms;
+      if (i + 1 == count || at[i + 1] / kTerms != block) {
+        sum += to[i++];  // the only one of its block
+        continue;
+      }
+      float lanes[kLanes] = {};
+      for (; i < count && at[i] / kTerms == block; ++i) {
+        lanes[at[i] % kLanes] += to[i];
+      }
+      sum += AddLanes(lanes);
     }
-    panel.sum += AddLanes(lanes);
-  }
+  });
+  panel.sum = sum;
   return panel;
 }
 

@@ -1,4 +1,6 @@
 // One line an operator: name, functions, attributes that it reads.
+#include "ops/kernels/added_norm.h"
+#include "ops/kernels/attention.h"
 #include "ops/kernels/cells.h"
 #include "ops/kernels/convolution.h"
 #include "ops/kernels/einsum.h"
@@ -27,7 +29,8 @@ using Names = std::vector<absl::string_view>;
 
 Operator Line(absl::string_view name, const OperatorCode& code, Names attributes = {}) {
   // What these do to a leading axis of extent 1 is NumPy's broadcasting.
-  const bool broadcasts_rows = code.rows == &ElementwiseRows || code.rows == kMatMul.rows;
+  const bool broadcasts_rows =
+      code.rows == &ElementwiseRows || code.rows == kMatMul.rows || code.rows == kAttention.rows;
   return {name, code.infer, code.make, code.rows, std::move(attributes), broadcasts_rows};
 }
 
@@ -40,14 +43,17 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("Acos", kReal),
       Line("Acosh", kReal),
       Line("Add", kArithmetic, {"auto_broadcast"}),
+      Line(kAddedNormName, kAddedNorm, {"eps"}),
       Line("ArgMax", kArgExtreme, {"axis", "keepdims", "select_last_index"}),
       Line("ArgMin", kArgExtreme, {"axis", "keepdims", "select_last_index"}),
       Line("Asin", kReal),
       Line("Asinh", kReal),
       Line("Atan", kReal),
       Line("Atanh", kReal),
+      Line(kAttentionName, kAttention, {"transpose_b", "scale"}),
       Line("AvgPool", kAvgPool, {"kernel", "strides", "dilations", "pads_begin", "pads_end", "auto_pad", "rounding_type", "exclude-pad"}),
       Line("BatchNormInference", kBatchNormInference, {"epsilon"}),
+      Line(kBiasedProductName, BiasedProductIn(weights), {"transpose_b", "relu"}),
       Line("BitCast", kBitCast, {"destination_type"}),
       Line("BitwiseAnd", kLogical, {"auto_broadcast"}),
       Line("BitwiseNot", kNot),

@@ -7,6 +7,7 @@
 #include "ops/compile/elementwise_chains.h"
 #include "ops/compile/hoist_inputs.h"
 #include "ops/compile/item_scales.h"
+#include "ops/compile/joined_layers.h"
 #include "ops/compile/layer_transposes.h"
 #include "ops/compile/opened_batch.h"
 #include "ops/compile/own_lengths.h"
@@ -63,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
   BW_RETURN_IF_ERROR(DropPartAxes(model->graph_, info, operators));
   BW_RETURN_IF_ERROR(DropLayerTransposes(model->graph_, info, operators));
   BW_RETURN_IF_ERROR(JoinScaledProducts(model->graph_, info, operators));
+  BW_RETURN_IF_ERROR(JoinLayers(model->graph_, info, operators));
   BW_RETURN_IF_ERROR(JoinElementwise(model->graph_, info, operators));
   DropLargeConstants(model->graph_);
   const std::vector<bool> all(model->graph_.nodes.size(), true);

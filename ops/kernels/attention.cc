@@ -1,0 +1,229 @@
+#include "ops/kernels/attention.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/container/inlined_vector.h"
+#include "ops/base/vector_isa.h"
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/parallel.h"
+#include "ops/kernels/product_shapes.h"
+#include "ops/kernels/row_products.h"
+#include "ops/kernels/rows.h"
+#include "ops/kernels/softmax.h"
+#include "ops/kernels/thread_matrix.h"
+#include "ops/kernels/tiles.h"
+
+namespace beamwright::ops {
+namespace {
+
+enum Input : size_t { kQueries, kKeys, kValues, kNumInputs };
+
+struct AttentionOptions {
+  bool transpose_b = false;
+  float scale = 1;
+};
+
+ProductOptions ScoreOptions(const AttentionOptions& options) {
+  return {false, options.transpose_b};
+}
+
+// A row of queries, and the matrices that it meets.
+struct QueryRow {
+  int64_t query;
+  int64_t keys;
+  int64_t values;
+  int64_t shares;  // row of the shares
+  int64_t out;
+};
+
+struct Problem {
+  const float* queries;
+  const float* keys;
+  const float* values;
+  float* shares;  // null: not asked for
+  float* out;
+  int64_t depth;
+  int64_t length;
+  int64_t width;
+  bool keys_transposed;
+  float scale;
+};
+
+// Rows of scores have whole vectors: what is behind the length is -infinity, whose share is 0, so
+// that no loop has a rest, and lanes of sums stay as they are.
+constexpr int64_t kScoreVector = kLanes;
+
+// Keys and values of the requests of a step lie far apart, in the third cache if there are many:
+// those of the next block are fetched while this one computes.
+void PrefetchMatrices(const Problem& problem, const QueryRow& row) {
+  constexpr int64_t kLineFloats = 16;
+  const auto fetch = [](const float* from, int64_t count) {
+    for (int64_t i = 0; i < count; i += kLineFloats) {
+      __builtin_prefetch(from + i);
+    }
+  };
+  const int64_t keys = problem.depth * problem.length;
+  const int64_t values = problem.length * problem.width;
+  fetch(problem.keys + row.keys * keys, keys);
+  fetch(problem.values + row.values * values, values);
+}
+
+// Up to kMostFewRows rows that meet the same matrices.
+void AttendRows(const Problem& problem, absl::Span<const QueryRow> block) {
+  const int64_t length = problem.length;
+  const int64_t padded = CeilDiv(length, kScoreVector) * kScoreVector;
+  const Matrix<float> kept = ThreadMatrix<Problem, 0>(kMostFewRows, padded);
+  FewRows scores;
+  FewRows sums;
+  scores.count = sums.count = static_cast<int>(block.size());
+  for (size_t i = 0; i < block.size(); ++i) {
+    scores.a[i] = problem.queries + block[i].query * problem.depth;
+    scores.out[i] = kept.row(static_cast<int64_t>(i));
+    sums.a[i] = scores.out[i];
+    sums.out[i] = problem.out + block[i].out * problem.width;
+  }
+  MultiplyRows(scores,
+               {problem.keys + block[0].keys * problem.depth * length,
+                problem.keys_transposed ? problem.depth : length, problem.keys_transposed},
+               problem.depth, length);
+  Vectorized([&scores, length, padded, scale = problem.scale]() BW_ALWAYS_INLINE {
+    for (int i = 0; i < scores.count; ++i) {
+      float* const row = scores.out[i];
+      for (int64_t n = 0; n < length; ++n) {
+        row[n] = row[n] * scale;
+      }
+      for (int64_t n = length; n < padded; ++n) {
+        row[n] = -std::numeric_limits<float>::infinity();
+      }
+      SoftmaxSlice<true, false>(row, row, padded, 1);
+    }
+  });
+  MultiplyRows(sums,
+               {problem.values + block[0].values * length * problem.width, problem.width, false},
+               length, problem.width);
+  for (size_t i = 0; problem.shares != nullptr && i < block.size(); ++i) {
+    std::copy_n(sums.a[i], length, problem.shares + block[i].shares * length);
+  }
+}
+
+struct AttentionOp {
+  using Options = AttentionOptions;
+
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    Options options;
+    BW_ASSIGN_OR_RETURN(options.transpose_b, node.attributes.Bool("transpose_b", false));
+    BW_ASSIGN_OR_RETURN(const double scale, node.attributes.Float("scale", 1));
+    options.scale = static_cast<float>(scale);
+    return options;
+  }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(
+        ExpectCounts(inputs, kNumInputs, kNumInputs, outputs, outputs.size() == 2 ? 2 : 1));
+    static constexpr const char* kNames[] = {"queries", "keys", "values"};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      BW_RETURN_IF_ERROR(ExpectType(inputs[i], kNames[i], {DType::kF32}));
+      if (inputs[i].shape.has_rank() && inputs[i].shape.rank() < 2) {
+        return Invalid(kNames[i], ": shape ", inputs[i].shape.ToString(), " is no matrix");
+      }
+    }
+    BW_ASSIGN_OR_RETURN(
+        const PartialShape shares,
+        ProductShape(ScoreOptions(options), inputs[kQueries].shape, inputs[kKeys].shape));
+    BW_ASSIGN_OR_RETURN(outputs[0].shape, ProductShape({}, shares, inputs[kValues].shape));
+    outputs[0].dtype = DType::kF32;
+    if (outputs.size() == 2) {
+      outputs[1].dtype = DType::kF32;
+      outputs[1].shape = shares;
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const ProductPlan scores =
+        PlanProduct(ScoreOptions(options), inputs[kQueries]->shape(), inputs[kKeys]->shape());
+    RuntimeInfos infos = DescribeInputs(inputs);
+    BW_ASSIGN_OR_RETURN(
+        const PartialShape shares,
+        ProductShape(ScoreOptions(options), infos[kQueries].shape, infos[kKeys].shape));
+    const ProductPlan sums = PlanProduct({}, shares.dims(), inputs[kValues]->shape());
+    if (outputs[0].num_elements() == 0 && (outputs.size() == 1 || outputs[1].num_elements() == 0)) {
+      return absl::OkStatus();
+    }
+    const Problem problem{inputs[kQueries]->data<float>(),
+                          inputs[kKeys]->data<float>(),
+                          inputs[kValues]->data<float>(),
+                          outputs.size() == 2 ? outputs[1].mutable_data<float>() : nullptr,
+                          outputs[0].mutable_data<float>(),
+                          scores.depth,
+                          scores.columns,
+                          sums.columns,
+                          scores.b_transposed,
+                          options.scale};
+    absl::InlinedVector<QueryRow, 32> rows;
+    for (size_t pair = 0; pair < sums.pairs.size(); ++pair) {
+      const auto [share, values] = sums.pairs[pair];
+      const auto [query, keys] = scores.pairs[static_cast<size_t>(share)];
+      for (int64_t row = 0; row < scores.rows; ++row) {
+        rows.push_back({query * scores.rows + row, keys, values, share * scores.rows + row,
+                        static_cast<int64_t>(pair) * scores.rows + row});
+      }
+    }
+    // Rows that meet the same matrices go together: in a step, all hypotheses of a request.
+    const auto meets_before = [](const QueryRow& a, const QueryRow& b) {
+      return a.keys != b.keys ? a.keys < b.keys : a.values < b.values;
+    };
+    if (!std::is_sorted(rows.begin(), rows.end(), meets_before)) {
+      std::stable_sort(rows.begin(), rows.end(), meets_before);
+    }
+    absl::InlinedVector<absl::Span<const QueryRow>, 32> blocks;
+    for (size_t first = 0; first < rows.size();) {
+      size_t end = first + 1;
+      while (end < rows.size() && end - first < kMostFewRows &&
+             !meets_before(rows[first], rows[end])) {
+        ++end;
+      }
+      blocks.push_back(absl::MakeConstSpan(rows).subspan(first, end - first));
+      first = end;
+    }
+    const int64_t work =
+        static_cast<int64_t>(rows.size()) * problem.length * (problem.depth + problem.width);
+    ParallelFor(context.num_threads, static_cast<int64_t>(blocks.size()), work, [&](int64_t i) {
+      const auto block = static_cast<size_t>(i);
+      if (block + 1 < blocks.size() && meets_before(blocks[block][0], blocks[block + 1][0])) {
+        PrefetchMatrices(problem, blocks[block + 1][0]);
+      }
+      AttendRows(problem, blocks[block]);
+    });
+    return absl::OkStatus();
+  }
+
+  static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    const Options options = Parse(node).value_or(Options());
+    RowInfo shares = ProductRows(ScoreOptions(options), rows.subspan(0, 2), inputs.subspan(0, 2));
+    const absl::StatusOr<PartialShape> shape =
+        ProductShape(ScoreOptions(options), inputs[kQueries].shape, inputs[kKeys].shape);
+    if (!shape.ok() || !shape->has_rank()) {
+      return RowsWithoutRows(rows).value_or(kMixedRows);
+    }
+    if (IsRows(shares) && shares.axis == shape->rank() - 1) {
+      return kMixedRows;  // a softmax over rows
+    }
+    const InputInfo both[] = {{DType::kF32, *shape}, inputs[kValues]};
+    const RowInfo all[] = {shares, rows[kValues]};
+    const RowInfo found = ProductRows({}, all, both);
+    // Both outputs count rows on one axis.
+    return !IsRows(found) || found == shares ? found : kMixedRows;
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kAttention = CodeOf<AttentionOp>(&AttentionOp::Rows);
+
+}  // namespace beamwright::ops
