@@ -222,8 +222,7 @@ TEST(ConformanceExportTest, ASearchStepsItsRowsTogether) {
   for (const char* name : {"step_heads,dynamo", "loop_of_cells,torchscript", "step_lstm,dynamo"}) {
     const Outcome outcome =
         RunProgram({BEAMWRIGHT_GRAPH_PROGRAM, "check",
-                    absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/conformance/data/pytorch/", name,
-                                 "/model.onnx")});
+                    absl::StrCat(BEAMWRIGHT_PYTORCH_SUITE "/", name, "/model.onnx")});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     EXPECT_THAT(outcome.output, HasSubstr("a search steps the rows of all requests together"))
         << name;
