@@ -316,7 +316,7 @@ TEST(ClientTest, ModelsAndHealth) {
   auto client = Connect(server);
   const auto models = client->ListModels(Soon());
   ASSERT_TRUE(models.ok()) << models.status();
-  EXPECT_EQ(models->models_size(), 2);
+  EXPECT_EQ(models->models_size(), 4);
   const auto model = client->DescribeModel("echo", "7", Soon());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->source_vocabulary_size(), 12345);
