@@ -6,6 +6,7 @@ import difflib
 import math
 import numbers
 import operator
+import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -102,8 +103,7 @@ def set_source(message: Any, source: Any) -> str | None:
         if isinstance(source.file, bytes):
             message.picture = source.file
         else:
-            with open(source.file, "rb") as file:
-                message.picture = file.read()
+            message.picture = pathlib.Path(source.file).read_bytes()
     elif isinstance(source, DecoderInputs):
         inputs = message.decoder_inputs
         inputs.SetInParent()

@@ -92,8 +92,8 @@ class Steps:
             else:
                 return tokens
         raise ExportError(
-            f"{why or 'the decoder step takes no tokens'}; it takes the token and then the encoder's results, in "
-            "this or, of up to four, in any other order"
+            f"{why or 'the decoder step takes no tokens'}; it takes the token and then the encoder's results, "
+            "in this or, of up to four, in any other order"
         ) from why
 
     def _find_states(self) -> tuple[int, ...]:
@@ -120,9 +120,7 @@ class Steps:
         first = next(place for place in range(len(self.inputs[0])) if place not in self.places)
         small, large = (values[first].shape for values in self.inputs)
         rows = tuple(len(source) for source in self.sources)
-        lengths = [
-            pair for pair in zip(small, large, strict=True) if pair[0] != pair[1] and pair != rows
-        ]
+        lengths = [pair for pair in zip(small, large, strict=True) if pair[0] != pair[1] and pair != rows]
         return bool(lengths) and tuple(outputs[-1].shape[-1] for outputs in self.outputs) == lengths[0]
 
     def _name_inputs(self, names: Sequence[str]) -> list[str]:
