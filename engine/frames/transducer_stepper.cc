@@ -1,3 +1,14 @@
+// A round of all running transducer requests, each of which is at its own frame:
+//
+//   1. ListLabels: which label histories are new, of searches and of targets that are scored.
+//   2. RunPredictor: one run over all of them; SlotPool keeps the results. A stateless predictor
+//      is run once for each context, which requests share (ContextTable).
+//   3. scorers_, internal_: language models and the internal model, over the same histories.
+//   4. ListRows, RunJoiner: a row for each live hypothesis; one run over all rows.
+//   5. Advance: rules of each row, one scan of the scores of all rows, then each request's search,
+//      or its scorers, in parallel.
+//
+// RunModel is 1 to 4. A request may have been answered between RunModel and Advance.
 #include "engine/frames/transducer_stepper.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// From samples to features:
+//
+//   1. FrontEndStream::Append scales a sample and applies the preemphasis of the whole sound.
+//   2. ComputeUntil cuts frames at FirstSample; Place says which sample is read beyond the edges.
+//   3. Compute: window, spectrum (KaldiPower or Power), mel bins, logarithm, cosine transform.
+//   4. Complete, once the source is complete: what depends on all of it (the peak, mean and
+//      deviation), then frames side by side and shift and scale.
+//
+// kRecipes has how the toolkits differ, a line for each; SetDefaults fills in what a bundle's
+// `sound` leaves to them.
 #include "engine/sound/front_end.h"
 
 #include <algorithm>

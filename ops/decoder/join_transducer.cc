@@ -1,3 +1,11 @@
+// Before: two files, or one with both.
+//
+//   predictor(tokens, states) -> outputs, states'         joiner(frame, outputs) -> logits
+//
+// After: one graph (tokens, states, frame) -> (states', logits), whose values all count rows on
+// their first axis, for CutTransducer to cut elsewhere. The steps are those of Joiner::Run: find
+// the inputs for tokens, states and frame and the outputs between the two graphs, by name or by
+// type; refuse inputs that nothing would fill; merge the graphs; fold arithmetic on shapes.
 #include <algorithm>
 #include <utility>
 

@@ -1,3 +1,16 @@
+// Inference goes over the nodes once, in topological order (Inference::Run):
+//
+//   1. CheckInputs: a node reads earlier nodes alone.
+//   2. InferOutputs: the operator says types and shapes, with what is known of its inputs. Loops
+//      and branches infer their bodies by another Inference (InferLoop, InferIf). A Loop whose
+//      states change shape repeats that, with the extents that differ unknown, until nothing does.
+//   3. MergeInfo: what the file declares is joined with what was inferred; a contradiction is an
+//      error of the file.
+//   4. FoldPicked, Fold: what depends on constants alone is computed now, by the operator's own
+//      kernel. InferenceBudget bounds time and memory, so no file makes a load expensive.
+//
+// After a fault the rest is inferred as far as it does not depend on the faulty node, so that one
+// error names up to 20 faults. FaultsBesideUnknown passes over operators that are not known.
 #include "ops/graph/inference.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// LSTM, GRU and RNN over a sequence, as OpenVINO and ONNX write them, become one Loop for each
+// direction, whose body is one cell:
+//
+//   X[T, B, I], H0, C0, W, R, B -> Y, H, C          Loop(slice t of X; h, c carried; weights
+//                                                        invariant: LSTMCell) -> stacked y, h, c
+//
+// AddLoop makes the loop of a direction, AddBody its body. Layouts differ in their axes (AxesOf),
+// ONNX's gates are brought into the order of the cells (Gates, Bias, Peepholes), and states that
+// are not given begin at zero (InitialState). Quantised weights (AddQuantisedBody) multiply as
+// integers, the product of X before the loop. Lengths make it a loop that holds its items.
 #include "ops/import/recurrent_sequence.h"
 
 #include <array>

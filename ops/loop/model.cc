@@ -18,6 +18,22 @@
 #include "ops/loop/operators.h"
 
 namespace beamwright::ops {
+namespace {
+
+// The passes over a whole graph whose shapes are folded, in their order. Each takes graph and info
+// as InferGraph leaves them, leaves them so, and keeps the bits of every result; its header has the
+// graph before and after. A new one is a file in ops/compile and a line here.
+using Pass = absl::Status (*)(Graph& graph, GraphInfo& info, const OperatorSet& operators);
+constexpr Pass kPasses[] = {
+    &HoistInputProducts,   // loop-invariant code motion: X * W^T of a cell, once for all time steps
+    &DropPartAxes,         // no Squeeze and Unsqueeze of slices and parts
+    &DropLayerTransposes,  // states of layers where they are
+    &JoinScaledProducts,   // an integer product with its conversions, scales and sums
+    &JoinLayers,           // attention, norms and biases, one operator each
+    &JoinElementwise,      // functions of elements one after another: an ElementwiseChain
+};
+
+}  // namespace
 
 absl::Status CheckParameter(const Graph& graph, int parameter_node, const Tensor& tensor) {
   const ValueInfo& declared = graph.node(parameter_node).outputs[0];
@@ -60,12 +76,9 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
   if (proof != nullptr && proof->separable && rows->length_axis > 0) {
     proof->lengths = GiveRowsLengths(*rows, operators, model->graph_, info);
   }
-  BW_RETURN_IF_ERROR(HoistInputProducts(model->graph_, info, operators));
-  BW_RETURN_IF_ERROR(DropPartAxes(model->graph_, info, operators));
-  BW_RETURN_IF_ERROR(DropLayerTransposes(model->graph_, info, operators));
-  BW_RETURN_IF_ERROR(JoinScaledProducts(model->graph_, info, operators));
-  BW_RETURN_IF_ERROR(JoinLayers(model->graph_, info, operators));
-  BW_RETURN_IF_ERROR(JoinElementwise(model->graph_, info, operators));
+  for (const Pass pass : kPasses) {
+    BW_RETURN_IF_ERROR(pass(model->graph_, info, operators));
+  }
   DropLargeConstants(model->graph_);
   const std::vector<bool> all(model->graph_.nodes.size(), true);
   BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, operators, all));

@@ -1,3 +1,15 @@
+// A run of a Loop, from LoopKernel::Run:
+//
+//   1. The node's inputs are sorted by rule; lengths, if the loop has them, are read and checked.
+//   2. RunOnce: Slicer resolves the slices against real extents, FindTrips says how many
+//      iterations there may be, and each output rule gets a Collector with its output's memory.
+//   3. Iterate: LoopBody::Bind computes once what depends on invariants alone. Then for each
+//      iteration: interruption and deadline, slices, LoopBody::StepWhole, Collect, the condition.
+//   4. FillEmpty: outputs of a loop that ran no iteration, whose shapes are inferred anew.
+//
+// Items of different lengths in one batch take one of three ways: states of items that have ended
+// are held (HoldRows, Items::kHeld), items that are sorted by length leave the batch
+// (LeavingItems), or each item is run alone (RunApart, Items::kApart).
 #include "ops/loop/sequence_driver.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// The way of a request, from Rest::Handle: probes and the paths for translation, which decide on
+// access themselves, go first. All else is admitted (Admit: token and role by path), refused while
+// models are loading, and split at its slashes:
+//
+//   /v1      HandleV1: status, transcriptions, completions, models; NAME:VERB is a call (kCalls)
+//   /v2      HandleV2: the Open Inference Protocol: repository, logging, ModelCall, health
+//   others   HandleFile: the page and /openapi.json
+//
+// Calls that the engine answers return at once with a reply that comes later (AnswerLater), so no
+// thread waits. Every refusal is counted before it is answered (CountRefusal).
 #include "server/http/rest.h"
 
 #include <utility>

@@ -1,3 +1,14 @@
+// How a folder is brought up to date (Update, under load_mutex_; what is served goes on meanwhile):
+//
+//   1. Fingerprint: the state of its files, taken first, so that a later change is seen by Poll.
+//   2. Look: the policy chooses versions; one whose files have not changed stays the same object,
+//      others are loaded (LoadVersion; on demand only the head of the bundle is read). TakeLabels
+//      gives labels their versions.
+//   3. If the newest version is not good, nothing that is served changes. Otherwise Serve puts the
+//      new versions in place under mutex_, in one step, and notifies the observer.
+//   4. Failures are kept with the folder, for lists and for the error of a load.
+//
+// LoadAll, Reload and Poll call it for all folders, one, and those that changed.
 #include "server/serving/model_registry.h"
 
 #include <spdlog/spdlog.h>

@@ -1,3 +1,11 @@
+// A document is read once from front to back (Parsing::Run). Text and tags within a paragraph
+// become events (AddDecoded, AddTag); a tag of a block ends the unit (KeepAsBlock, EndUnit), and
+// BuildUnit makes a MarkedText of the events: the text that is translated, and its tags.
+// Elements that stay as they are (code, scripts, translate="no") are one event, up to their end tag
+// (IsKept, EndOf, AddKept). What has no letter is kept byte for byte. WriteDocument puts translated
+// units back between what was kept.
+//
+// HTML need not be balanced and folds white space; XML must be balanced (Nest) and keeps it.
 #include "server/translate/markup.h"
 
 #include <algorithm>

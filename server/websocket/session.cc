@@ -1,3 +1,15 @@
+// A session, in the order of its functions, all on the executor of its socket:
+//
+//   1. Start, OnRequest, Admit: the HTTP request is read; credentials, origin, the server's phase
+//      and the query are checked. Refuse answers over HTTP.
+//   2. OnMessage: the first binary message of a source begins its Recognition (Begin), further ones
+//      add sound, the text "Done" completes it.
+//   3. Advance starts what can be started: one read, unless the engine is behind; one write, of
+//      answers that TakeAnswers has turned into JSON; the close, once all is written. It is called
+//      after each of these ends, and by Waker when the recognition has news.
+//   4. EndSource, EndWith: the source is answered, or the connection ends with a code.
+//
+// Watch looks after clients that have gone without a word; Leave is the server's drain.
 #include "server/websocket/session.h"
 
 #include <algorithm>
