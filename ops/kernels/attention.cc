@@ -7,11 +7,11 @@
 #include "absl/container/inlined_vector.h"
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/inputs.h"
+#include "ops/kernels/math.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/product_shapes.h"
 #include "ops/kernels/row_products.h"
 #include "ops/kernels/rows.h"
-#include "ops/kernels/softmax.h"
 #include "ops/kernels/thread_matrix.h"
 #include "ops/kernels/tiles.h"
 
@@ -51,9 +51,40 @@ struct Problem {
   float scale;
 };
 
-// Rows of scores have whole vectors: what is behind the length is -infinity, whose share is 0, so
-// that no loop has a rest, and lanes of sums stay as they are.
-constexpr int64_t kScoreVector = kLanes;
+// The softmax of scores times `scale`, as the nodes have it: SoftmaxSlice. The row has whole
+// vectors, up to `padded`, so that no loop has a rest: what is behind the length adds 0 to lanes of
+// the sum.
+BW_ALWAYS_INLINE inline void ScaledSoftmax(float* row, int64_t length, int64_t padded,
+                                           float scale) {
+  for (int64_t n = length; n < padded; ++n) {
+    row[n] = row[0];
+  }
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
+  for (int64_t n = 0; n < padded; n += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float score = row[n + lane] * scale;
+      row[n + lane] = score;
+      lanes[lane] = score > lanes[lane] ? score : lanes[lane];
+    }
+  }
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) {
+      lanes[lane] = lanes[lane + width] > lanes[lane] ? lanes[lane + width] : lanes[lane];
+    }
+  }
+  const float largest = lanes[0];
+  for (int64_t n = 0; n < padded; ++n) {
+    row[n] = Exp(row[n] - largest);
+  }
+  for (int64_t n = length; n < padded; ++n) {
+    row[n] = 0;
+  }
+  const float sum = LaneSum(padded, [row](int64_t n) BW_ALWAYS_INLINE { return row[n]; });
+  for (int64_t n = 0; n < padded; ++n) {
+    row[n] = row[n] / sum;
+  }
+}
 
 // Keys and values of the requests of a step lie far apart, in the third cache if there are many:
 // those of the next block are fetched while this one computes.
@@ -73,7 +104,7 @@ void PrefetchMatrices(const Problem& problem, const QueryRow& row) {
 // Up to kMostFewRows rows that meet the same matrices.
 void AttendRows(const Problem& problem, absl::Span<const QueryRow> block) {
   const int64_t length = problem.length;
-  const int64_t padded = CeilDiv(length, kScoreVector) * kScoreVector;
+  const int64_t padded = CeilDiv(length, kLanes) * kLanes;
   const Matrix<float> kept = ThreadMatrix<Problem, 0>(kMostFewRows, padded);
   FewRows scores;
   FewRows sums;
@@ -90,14 +121,7 @@ void AttendRows(const Problem& problem, absl::Span<const QueryRow> block) {
                problem.depth, length);
   Vectorized([&scores, length, padded, scale = problem.scale]() BW_ALWAYS_INLINE {
     for (int i = 0; i < scores.count; ++i) {
-      float* const row = scores.out[i];
-      for (int64_t n = 0; n < length; ++n) {
-        row[n] = row[n] * scale;
-      }
-      for (int64_t n = length; n < padded; ++n) {
-        row[n] = -std::numeric_limits<float>::infinity();
-      }
-      SoftmaxSlice<true, false>(row, row, padded, 1);
+      ScaledSoftmax(scores.out[i], length, padded, scale);
     }
   });
   MultiplyRows(sums,

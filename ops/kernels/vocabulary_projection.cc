@@ -17,6 +17,17 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// values[i] += bias[tokens[i]].
+void AddPicked(const std::vector<float>& bias, absl::Span<const int32_t> tokens,
+               absl::Span<float> values) {
+  Vectorized([from = bias.data(), token = tokens.data(), to = values.data(),
+              count = tokens.size()]() BW_ALWAYS_INLINE {
+    for (size_t i = 0; i < count; ++i) {
+      to[i] += from[token[i]];
+    }
+  });
+}
+
 // Rows whose panel is computed at once: their scores and the panel's weights share the cache.
 constexpr int64_t kTileRows = 112;
 
@@ -429,8 +440,8 @@ void VocabularyProjection::ScanPicked(const Scratch::Run& run, absl::Span<Row> r
     Row& row = rows[static_cast<size_t>(run.first_row + r)];
     const absl::Span<const int32_t> tokens = row.rules->allowed;
     const absl::Span<float> values(out.row(r), tokens.size());
-    for (size_t i = 0; i < tokens.size() && !bias_.empty(); ++i) {
-      values[i] += bias_[static_cast<size_t>(tokens[i])];
+    if (!bias_.empty()) {
+      AddPicked(bias_, tokens, values);
     }
     row.status = absl::OkStatus();
     if (!ScanListed(tokens, values, vocabulary(), *row.rules, row.k, *row.result)) {
