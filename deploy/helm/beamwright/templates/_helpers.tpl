@@ -55,7 +55,7 @@ limits: *size
 - --model-repository=/models
 {{- end }}
 - --model-control={{ .Values.models.control }}
-{{- if eq .Values.models.control "poll" }}
+{{- if ne .Values.models.control "none" }}
 - --repository-poll-interval={{ .Values.models.pollInterval }}
 {{- end }}
 {{- end }}
