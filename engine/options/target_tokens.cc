@@ -108,6 +108,10 @@ void SetModelTokens(const DecodeModel& model, search::SearchOptions& search) {
       std::find(ends.begin(), ends.end(), pad) == ends.end()) {
     search.banned_tokens.push_back(pad);
   }
+  // Columns of logits without a token.
+  for (int id = target.size(); target.size() > 0 && id < search.vocabulary_size; ++id) {
+    search.banned_tokens.push_back(id);
+  }
 }
 
 int MaxTargetLength(const DecodeModel& model) {

@@ -74,8 +74,9 @@ absl::StatusOr<std::unique_ptr<RowGraph>> RowGraph::Compile(Graph graph, GraphIn
   loop.body = std::move(graph);
   result->score_kind_ = options.score_kind;
   if (options.projected_result >= 0) {
-    result->projection_ = SplitProjection(loop.body, info, options.projected_result,
-                                          options.projection, result->score_kind_);
+    result->projection_ =
+        SplitProjection(loop.body, info, options.projected_result, /*num_tokens=*/0,
+                        options.projection, result->score_kind_);
   }
   const OperatorSet& operators = Operators(options.weights);
   TakeScalesByRow(info, operators, loop);

@@ -1,7 +1,11 @@
 #include "ops/decoder/split_projection.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
+#include <vector>
 
+#include "ops/decoder/padded_logits.h"
 #include "ops/kernels/shared_weights.h"
 
 namespace beamwright::ops {
@@ -136,18 +140,26 @@ class Walk {
 }  // namespace
 
 std::unique_ptr<const VocabularyProjection> SplitProjection(Graph& body, const GraphInfo& info,
-                                                            int result, Precision weights,
-                                                            ScoreKind& kind) {
+                                                            int result, int64_t num_tokens,
+                                                            Precision weights, ScoreKind& kind) {
   const int node = body.results[static_cast<size_t>(result)];
   Walk walk(body, info, node, kind);
   if (!walk.Run()) {
     return nullptr;
   }
   const Tensor& weight = walk.weight();
-  auto packed = SharePacked({weight.data<float>(), weight.dim(0), weight.dim(1), weight.dim(1)},
+  const int tokens_axis = walk.transposed() ? 0 : 1;
+  std::array<int64_t, 2> dims = {weight.dim(0), weight.dim(1)};
+  std::vector<float> bias = walk.bias();
+  int64_t& columns = dims[static_cast<size_t>(tokens_axis)];
+  if (ArePadded(columns, num_tokens)) {
+    columns = num_tokens;
+    bias.resize(std::min(bias.size(), static_cast<size_t>(num_tokens)));
+  }
+  auto packed = SharePacked({weight.data<float>(), dims[0], dims[1], weight.dim(1)},
                             walk.transposed(), weights);
   kind = walk.kind();
-  auto projection = std::make_unique<const VocabularyProjection>(std::move(packed), walk.bias());
+  auto projection = std::make_unique<const VocabularyProjection>(std::move(packed), bias);
   body.node(node).inputs[0] = walk.input();
   return projection;
 }

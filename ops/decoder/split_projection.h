@@ -15,10 +15,11 @@ namespace beamwright::ops {
 // or none, through a softmax or log-softmax that `kind` names or none, with axes of extent 1
 // added or not, and nothing else reads what lies between: makes the product's input [rows, ...,
 // depth] the result in its place, `kind` what the projection gives (logits), and returns the
-// projection. Null, and nothing changed, otherwise.
+// projection. Null, and nothing changed, otherwise. num_tokens: of padded logits (padded_logits.h)
+// only the columns of tokens are kept.
 std::unique_ptr<const VocabularyProjection> SplitProjection(Graph& body, const GraphInfo& info,
-                                                            int result, Precision weights,
-                                                            ScoreKind& kind);
+                                                            int result, int64_t num_tokens,
+                                                            Precision weights, ScoreKind& kind);
 
 }  // namespace beamwright::ops
 

@@ -14,6 +14,7 @@
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/float_ports.h"
 #include "ops/decoder/one_hot.h"
+#include "ops/decoder/padded_logits.h"
 #include "ops/decoder/split_projection.h"
 #include "ops/decoder/step_form.h"
 #include "ops/decoder/step_inputs.h"
@@ -200,8 +201,9 @@ class DecoderCompiler {
         loop.inputs.begin(), loop.inputs.end(),
         [this](const LoopInput& input) { return input.back_edge == decoder_.logits_result; });
     if (!is_state && !options_.for_inspection) {
-      decoder_.projection = SplitProjection(loop.body, body_info, decoder_.logits_result,
-                                            options_.projection, decoder_.logits_kind);
+      decoder_.projection =
+          SplitProjection(loop.body, body_info, decoder_.logits_result, options_.num_tokens,
+                          options_.projection, decoder_.logits_kind);
     }
   }
 
@@ -439,7 +441,8 @@ class DecoderCompiler {
     if (columns == PartialShape::kDynamic && tokens == 0 && !options_.for_inspection) {
       return Invalid("target.size: the graph does not state the number of target tokens");
     }
-    if (columns != PartialShape::kDynamic && tokens > 0 && columns != tokens) {
+    if (columns != PartialShape::kDynamic && tokens > 0 && columns != tokens &&
+        !ArePadded(columns, tokens)) {
       return Invalid("the decoder has logits for ", columns, " tokens, the target vocabulary ",
                      tokens);
     }

@@ -180,6 +180,32 @@ TEST_P(IdentityMatrix, PanelsGiveTheBitsOfWholeRows) {
   }
 }
 
+// Columns of logits without a token: cut off with the projection, banned where it stays.
+TEST_P(IdentityMatrix, PaddingOfLogitsHasNoShare) {
+  RecurrentOptions options;
+  options.vocabulary = 1032;
+  constexpr int kTokens = 1000;
+  Answers answers[2];
+  for (const bool stays : {false, true}) {
+    bundle::Bundle bundle = RecurrentBundle(options).Build();
+    bundle.config.set_precision(GetParam());
+    bundle.config.mutable_target()->set_size(kTokens);
+    bundle.target = engine_testing::IdCodec(bundle.config.target());
+    if (stays) {
+      const ops::ValueId scores = bundle.decoder.node(bundle.decoder.results[0]).inputs[0];
+      testing_support::GraphBuilder graph(std::move(bundle.decoder));
+      graph.Result("again", graph.Add("Tanh", {scores}));
+      bundle.decoder = graph.Build();
+    }
+    const auto model = DecodeModel::Compile(std::move(bundle));
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->parts().decoder().projection == nullptr, stays);
+    EXPECT_EQ((*model)->target_vocabulary_size(), stays ? 1032 : kTokens);
+    answers[stays ? 1 : 0] = Decode(*model, Requests(), 2, 1024, 20);
+  }
+  EXPECT_TRUE(answers[0] == answers[1]);
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, IdentityMatrix,
                          ::testing::Values(v1::PRECISION_F32, v1::PRECISION_BF16,
                                            v1::PRECISION_BF16_DOT, v1::PRECISION_BF16_AMX,

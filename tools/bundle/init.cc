@@ -9,6 +9,7 @@
 #include "ops/base/file.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/decoder/padded_logits.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/cross_memory.h"
@@ -27,7 +28,8 @@ namespace {
 using ops::Graph;
 
 absl::Status CheckTargetSize(const ops::DecoderRoles& roles, const TextSide& target) {
-  if (roles.target_ids < 0 || target.size < 0 || roles.target_ids == target.size) {
+  if (roles.target_ids < 0 || target.size < 0 || roles.target_ids == target.size ||
+      ops::ArePadded(roles.target_ids, target.size)) {
     return absl::OkStatus();
   }
   return Invalid("'", roles.logits_output, "' has scores for ", roles.target_ids,
