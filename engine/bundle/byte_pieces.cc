@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/utf8.h"
 
@@ -43,6 +45,26 @@ std::string BytesOfPiece(absl::string_view token,
     rest.remove_prefix(static_cast<size_t>(size));
   }
   return bytes;
+}
+
+int ByteOfPiece(absl::string_view piece) {
+  uint32_t byte = 0;
+  const bool is_byte = piece.size() == 6 && absl::StartsWith(piece, "<0x") && piece.back() == '>' &&
+                       absl::SimpleHexAtoi(piece.substr(1, 4), &byte);
+  return is_byte ? static_cast<int>(byte) : -1;
+}
+
+void AppendUtf8(uint32_t code, std::string& text) {
+  if (code < 0x80) {
+    text.push_back(static_cast<char>(code));
+    return;
+  }
+  const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  constexpr uint32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
+  text.push_back(static_cast<char>(kFirst[more] | (code >> (6 * more))));
+  for (int i = more - 1; i >= 0; --i) {
+    text.push_back(static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3F)));
+  }
 }
 
 std::string ValidUtf8(absl::string_view bytes) {

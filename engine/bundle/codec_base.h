@@ -42,6 +42,9 @@ absl::StatusOr<std::unique_ptr<TextCodec>> CreateMarkedCodec(const v1::TextConfi
                                                              Vocabulary vocabulary);
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateSentencePieceCodec(const v1::TextConfig& config,
                                                                     const std::string& model);
+// Of a tokenizer.json whose model is Unigram or WordPiece (piece_tokenizer.h).
+absl::StatusOr<std::unique_ptr<TextCodec>> CreatePieceCodec(const v1::TextConfig& config,
+                                                            const std::string& content);
 // Of TEXT_FORM_PIECES with a file that says how text is cut (tokenizer_file.h).
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateTokenizerCodec(const v1::TextConfig& config,
                                                                 const std::string& content);

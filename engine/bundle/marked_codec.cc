@@ -10,7 +10,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -25,16 +24,6 @@
 
 namespace beamwright::bundle {
 namespace {
-
-constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // U+2581
-
-// The byte of a piece such as <0xE6>; -1: it is no such piece.
-int ByteOfPiece(absl::string_view piece) {
-  uint32_t byte = 0;
-  const bool is_byte = piece.size() == 6 && absl::StartsWith(piece, "<0x") && piece.back() == '>' &&
-                       absl::SimpleHexAtoi(piece.substr(1, 4), &byte);
-  return is_byte ? static_cast<int>(byte) : -1;
-}
 
 // icefall writes ASCII as it is, and other bytes as the letters of Latin Extended that no
 // normalisation changes, in their order.
@@ -149,13 +138,20 @@ class MarkedCodec : public CodecBase {
     return best.empty() ? WithUnknown(ways[0]) : WithEnds(best);
   }
 
+  std::string Written(int32_t id, bool is_first) const override {
+    if (IsSilent(id)) {
+      return "";
+    }
+    std::string bytes =
+        id >= 0 && id < size() ? surfaces_[static_cast<size_t>(id)] : absl::StrCat("<", id, ">");
+    bytes.erase(0, is_first && SpaceIsFirst(mark_) && absl::StartsWith(bytes, " ") ? 1 : 0);
+    return bytes;
+  }
+
   std::string Decode(absl::Span<const int32_t> ids) const override {
     std::string bytes;
     for (const int32_t id : ids) {
-      if (!IsSilent(id)) {
-        bytes += id >= 0 && id < size() ? surfaces_[static_cast<size_t>(id)]
-                                        : absl::StrCat("<", id, ">");
-      }
+      bytes += Written(id, /*is_first=*/false);
     }
     absl::string_view written = bytes;
     SpaceIsFirst(mark_) ? absl::ConsumePrefix(&written, " ") : absl::ConsumeSuffix(&written, " ");

@@ -2,6 +2,10 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "engine/bundle/byte_pieces.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/sentencepiece_model.h"
 #include "engine/bundle/utf8.h"
@@ -79,6 +83,25 @@ class SentencePieceCodec : public CodecBase {
     }
     flush();
     return text;
+  }
+
+  // As the library decodes it: '▁' is a space, <0xE6> a byte; control symbols write nothing.
+  std::string Written(int32_t id, bool is_first) const override {
+    if (IsSilent(id)) {
+      return "";
+    }
+    if (id < 0 || id >= model_->size()) {
+      return absl::StrCat("<", id, ">");
+    }
+    const std::string piece = model_->Piece(id);
+    if (const int byte = ByteOfPiece(piece); byte >= 0) {
+      return std::string(1, static_cast<char>(byte));
+    }
+    const std::string alone = model_->Decode({id});
+    if (is_first || !absl::StartsWith(piece, kWordBegin)) {
+      return alone;
+    }
+    return absl::StrReplaceAll(piece, {{kWordBegin, " "}});
   }
 
   int32_t TokenId(const std::string& token) const override { return model_->Find(token); }

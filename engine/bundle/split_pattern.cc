@@ -40,7 +40,7 @@ bool IsOf(uint32_t classes, char32_t c) {
 }
 
 // Of ASCII, and the long s, which matches s where the case is ignored.
-char32_t Lower(char32_t c) {
+char32_t WithoutCase(char32_t c) {
   if (c == 0x17F) {
     return 's';
   }
@@ -60,8 +60,10 @@ std::vector<char32_t> Characters(absl::string_view text) {
 
 }  // namespace
 
+bool IsMark(char32_t character) { return IsIn(kMarks, character); }
+
 bool SplitPattern::Class::Has(char32_t character) const {
-  const char32_t c = ignores_case ? Lower(character) : character;
+  const char32_t c = ignores_case ? WithoutCase(character) : character;
   const bool found =
       IsOf(classes, c) ||
       std::any_of(ranges.begin(), ranges.end(),
@@ -130,7 +132,7 @@ class SplitPattern::Parser {
       part.of.ignores_case = ignores_case;
       for (auto& [first, last] : part.of.ranges) {
         if (ignores_case && first == last) {
-          first = last = Lower(first);
+          first = last = WithoutCase(first);
         }
       }
       alternatives.back().push_back(std::move(part));

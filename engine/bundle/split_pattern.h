@@ -52,6 +52,9 @@ class SplitPattern {
   std::vector<Alternative> alternatives_;
 };
 
+// Whether the character is a mark (\p{M}).
+bool IsMark(char32_t character);
+
 }  // namespace beamwright::bundle
 
 #endif  // BEAMWRIGHT_ENGINE_BUNDLE_SPLIT_PATTERN_H_

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "engine/bundle/byte_pieces.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/cut_text.h"
 #include "engine/bundle/utf8.h"
@@ -20,8 +21,6 @@ namespace {
 
 // ASCII white space; other spaces are characters like any other.
 constexpr char kWhiteSpace[] = " \t\n\v\f\r";
-constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // U+2581
-
 // Whether pieces are written otherwise than by '▁' alone: by another mark, or as bytes.
 bool HasOtherMarks(const v1::TextConfig& config, const Vocabulary& vocabulary) {
   return config.form() == v1::TEXT_FORM_PIECES &&
@@ -105,6 +104,23 @@ class TableCodec : public CodecBase {
     if (form_ == v1::TEXT_FORM_PIECES) {
       text = absl::StrReplaceAll(text, {{kWordBegin, " "}});
       text.erase(0, text.empty() || text.front() != ' ' ? 0 : 1);
+    }
+    return text;
+  }
+
+  std::string Written(int32_t id, bool is_first) const override {
+    if (IsSilent(id)) {
+      return "";
+    }
+    const bool is_known = id >= 0 && (size_ == 0 || id < size_);
+    std::string text = !is_known                 ? absl::StrCat("<", id, ">")
+                       : vocabulary_.has_value() ? vocabulary_->token(id)
+                                                 : absl::StrCat(id);
+    if (form_ == v1::TEXT_FORM_PIECES) {
+      text = absl::StrReplaceAll(text, {{kWordBegin, " "}});
+      text.erase(0, is_first && absl::StartsWith(text, " ") ? 1 : 0);
+    } else if (form_ != v1::TEXT_FORM_CHARACTERS && !is_first) {
+      text.insert(0, 1, ' ');
     }
     return text;
   }

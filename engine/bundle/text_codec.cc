@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "engine/bundle/byte_pieces.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/tokenizer_file.h"
 #include "engine/bundle/utf8.h"
@@ -63,6 +66,20 @@ absl::StatusOr<std::vector<int32_t>> TextCodec::EncodePart(absl::string_view tex
     ids.pop_back();
   }
   return std::move(ids);
+}
+
+std::string TextCodec::DecodeBefore(absl::Span<const int32_t> ids, absl::string_view rest) const {
+  std::string text = Decode(ids);
+  const std::string tail = ValidUtf8(rest);
+  // Decode may leave out a space at the end, and spaces at the beginning.
+  absl::string_view before = text;
+  if (!absl::ConsumeSuffix(&before, tail) &&
+      !absl::ConsumeSuffix(&before, absl::StripSuffix(tail, " ")) &&
+      absl::StripLeadingAsciiWhitespace(tail) == text) {
+    before = "";
+  }
+  text.resize(before.size());
+  return text;
 }
 
 absl::Status CodecBase::FindSpecialTokens(const v1::TextConfig& config,

@@ -50,6 +50,13 @@ class TextCodec {
   // Text of ids without begin, end and pad tokens. An id outside the vocabulary prints as "<id>".
   virtual std::string Decode(absl::Span<const int32_t> ids) const = 0;
 
+  // The bytes that an id adds to a text behind others, or (is_first) where it begins one: Decode
+  // writes these of all ids, U+FFFD for bytes that are no character, and in some forms without a
+  // space at its end.
+  virtual std::string Written(int32_t id, bool is_first) const = 0;
+  // Decode without what was written from some place on; `rest`: the bytes from there on.
+  std::string DecodeBefore(absl::Span<const int32_t> ids, absl::string_view rest) const;
+
   // The id of a token by its text in the vocabulary (without one, a number), special tokens
   // included; -1 if there is no such token.
   virtual int32_t TokenId(const std::string& token) const = 0;

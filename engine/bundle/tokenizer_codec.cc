@@ -15,6 +15,7 @@
 #include "engine/bundle/byte_pieces.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/cut_text.h"
+#include "engine/bundle/piece_tokenizer.h"
 #include "engine/bundle/tokenizer_file.h"
 #include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
@@ -83,13 +84,16 @@ class TokenizerCodec : public CodecBase {
     return End(std::move(encoded));
   }
 
+  std::string Written(int32_t id, bool /*is_first*/) const override {
+    return IsSilent(id)  ? ""
+           : IsKnown(id) ? file_.tokens[static_cast<size_t>(id)].bytes
+                         : absl::StrCat("<", id, ">");
+  }
+
   std::string Decode(absl::Span<const int32_t> ids) const override {
     std::string bytes;
     for (const int32_t id : ids) {
-      if (!IsSilent(id)) {
-        absl::StrAppend(&bytes, IsKnown(id) ? file_.tokens[static_cast<size_t>(id)].bytes
-                                            : absl::StrCat("<", id, ">"));
-      }
+      bytes += Written(id, bytes.empty());
     }
     return ValidUtf8(bytes);
   }
@@ -289,7 +293,8 @@ class TokenizerCodec : public CodecBase {
 
 absl::StatusOr<std::unique_ptr<TextCodec>> CreateTokenizerCodec(const v1::TextConfig& config,
                                                                 const std::string& content) {
-  return TokenizerCodec::Create(config, content);
+  return PieceTokenizer::IsFor(content) ? CreatePieceCodec(config, content)
+                                        : TokenizerCodec::Create(config, content);
 }
 
 }  // namespace beamwright::bundle

@@ -12,56 +12,17 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/bundle/byte_pieces.h"
-#include "ops/base/rapidjson.h"
+#include "engine/bundle/tokenizer_json.h"
 #include "ops/base/status.h"
 
 namespace beamwright::bundle {
 namespace {
-
-using Json = rapidjson::Value;
 
 // A bound on the ids of a file with this number of tokens, and so on the memory that it takes.
 size_t MostIds(size_t tokens) { return 2 * tokens + 1024; }
 
 constexpr absl::string_view kGptPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-absl::string_view Text(const Json& value) {
-  return value.IsString() ? absl::string_view(value.GetString(), value.GetStringLength())
-                          : absl::string_view();
-}
-
-// The member; null if the object has none, or if the value is null.
-const Json* Member(const Json& object, const char* name) {
-  if (!object.IsObject()) {
-    return nullptr;
-  }
-  const auto found = object.FindMember(name);
-  return found == object.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
-}
-
-bool IsSet(const Json& object, const char* name) {
-  const Json* const value = Member(object, name);
-  return value != nullptr && value->IsBool() && value->GetBool();
-}
-
-absl::string_view TypeOf(const Json& object) {
-  const Json* const type = Member(object, "type");
-  return type == nullptr ? absl::string_view() : Text(*type);
-}
-
-// What a list named `list` holds if the object is a Sequence, or the object alone.
-std::vector<const Json*> Sequence(const Json& object, const char* list) {
-  const Json* const values = TypeOf(object) == "Sequence" ? Member(object, list) : nullptr;
-  if (values == nullptr || !values->IsArray()) {
-    return {&object};
-  }
-  std::vector<const Json*> found;
-  for (const Json& value : values->GetArray()) {
-    found.push_back(&value);
-  }
-  return found;
-}
 
 // Reads a tokenizer.json.
 class JsonReader {
@@ -98,7 +59,7 @@ class JsonReader {
     // Older files have no type where they have merges.
     if (type != "BPE" && !(type.empty() && Member(model, "merges") != nullptr)) {
       return Invalid("model.type: '", type,
-                     "' is not read; byte-level BPE is. Of Unigram take the SentencePiece model");
+                     "' is not read; byte-level BPE, Unigram and WordPiece are");
     }
     for (const char* const name :
          {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"}) {
@@ -110,7 +71,7 @@ class JsonReader {
         return Invalid("model.", name, ": is not read: byte-level BPE has none");
       }
     }
-    file_.takes_whole_words = IsSet(model, "ignore_merges");
+    file_.takes_whole_words = IsTrue(model, "ignore_merges");
     return absl::OkStatus();
   }
 
@@ -119,7 +80,7 @@ class JsonReader {
     if (normalizer == nullptr) {
       return absl::OkStatus();
     }
-    for (const Json* const one : Sequence(*normalizer, "normalizers")) {
+    for (const Json* const one : Sequence(normalizer, "normalizers")) {
       if (TypeOf(*one) != "NFC") {
         return Invalid("normalizer: '", TypeOf(*one),
                        "' is not read; NFC is, as text of that form");
@@ -140,23 +101,22 @@ class JsonReader {
   absl::Status ReadSplits(const Json& document) {
     const Json* const all = Member(document, "pre_tokenizer");
     bool is_of_bytes = false;
-    for (const Json* const one :
-         all == nullptr ? std::vector<const Json*>() : Sequence(*all, "pretokenizers")) {
+    for (const Json* const one : Sequence(all, "pretokenizers")) {
       const absl::string_view type = TypeOf(*one);
       if (type == "ByteLevel") {
         is_of_bytes = true;
         const Json* const regex = Member(*one, "use_regex");
         const bool splits = regex == nullptr || !regex->IsBool() || regex->GetBool();
-        BW_RETURN_IF_ERROR(AddSplit(kGptPattern, IsSet(*one, "add_prefix_space"), splits));
+        BW_RETURN_IF_ERROR(AddSplit(kGptPattern, IsTrue(*one, "add_prefix_space"), splits));
       } else if (type == "Digits") {
         BW_RETURN_IF_ERROR(
-            AddSplit(IsSet(*one, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)", false, true));
+            AddSplit(IsTrue(*one, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)", false, true));
       } else if (type == "Split") {
         const Json* const pattern = Member(*one, "pattern");
         const Json* const regex = pattern == nullptr ? nullptr : Member(*pattern, "Regex");
         const Json* const behavior = Member(*one, "behavior");
         if (regex == nullptr || behavior == nullptr || Text(*behavior) != "Isolated" ||
-            IsSet(*one, "invert")) {
+            IsTrue(*one, "invert")) {
           return Invalid(
               "pre_tokenizer: a Split is read if its pattern is a Regex, its behavior "
               "Isolated, and invert false");
@@ -214,11 +174,11 @@ class JsonReader {
       if (id == nullptr || content == nullptr) {
         return Invalid("added_tokens: an entry lacks its id or content");
       }
-      if (IsSet(one, "single_word")) {
+      if (IsTrue(one, "single_word")) {
         return Invalid("added_tokens: '", Text(*content), "': single_word is not read");
       }
       BW_RETURN_IF_ERROR(SetToken("added_tokens", Text(*content), *id, true));
-      file_.added.push_back({id->GetInt(), IsSet(one, "lstrip"), IsSet(one, "rstrip")});
+      file_.added.push_back({id->GetInt(), IsTrue(one, "lstrip"), IsTrue(one, "rstrip")});
     }
     return absl::OkStatus();
   }
@@ -261,19 +221,6 @@ class JsonReader {
   size_t most_ids_ = 0;
   TokenizerFile file_;
 };
-
-void AppendUtf8(uint32_t code, std::string& text) {
-  if (code < 0x80) {
-    text.push_back(static_cast<char>(code));
-    return;
-  }
-  const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  constexpr uint32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
-  text.push_back(static_cast<char>(kFirst[more] | (code >> (6 * more))));
-  for (int i = more - 1; i >= 0; --i) {
-    text.push_back(static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3F)));
-  }
-}
 
 // The bytes of a literal of Python, 'text' or b'bytes'; false for anything else.
 bool ReadLiteral(absl::string_view literal, std::string& bytes) {

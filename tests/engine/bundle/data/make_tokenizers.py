@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes small tokenizers with the split patterns of GPT-2, Llama 3 and Qwen, and texts with the ids that the package
-`tokenizers` gives them. Usage: make_tokenizers.py FOLDER [LINES]; `--lines N` only prints N texts of many scripts.
+"""Writes small tokenizers with the split patterns of GPT-2, Llama 3 and Qwen, Unigram ones as T5's and XLM-R's and WordPiece
+ones as BERT's, and texts with the ids that the package `tokenizers` gives them. Usage: make_tokenizers.py FOLDER [LINES]; `--lines N` only prints N texts of many scripts.
 """
 
 import argparse
@@ -45,18 +45,74 @@ def train(split, size, corpus):
     return made
 
 
+# Characters, and what becomes of them: SentencePiece's own rules take 300 KB.
+RULES = {"\u00c9": "\u00e9", "e\u0301": "\u00e9", "\ufb01": "fi", "\u3000": " ", "\u00a0": " ", "\t": " ", "\r": " ", "\n": " ", "\u2026": "...",
+         "\u337f": "\u682a\u5f0f\u4f1a\u793e", "\u30ab\u3099": "\u30ac", "\u200d": ""}
+
+
+def charsmap(corpus, rules=None):
+    """The normalisation of a SentencePiece model; without rules that of T5."""
+    import io
+    import tempfile
+
+    import sentencepiece
+
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as table:
+        for before, after in (rules or {}).items():
+            table.write(" ".join(f"{ord(c):x}" for c in before) + "\t" + " ".join(f"{ord(c):x}" for c in after) + "\n")
+        table.flush()
+        model = io.BytesIO()
+        way = {"normalization_rule_tsv": table.name} if rules else {"normalization_rule_name": "nmt_nfkc"}
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(corpus), model_writer=model, vocab_size=8000, minloglevel=2,
+                                                 hard_vocab_limit=False, **way)
+    from sentencepiece import sentencepiece_model_pb2
+
+    return sentencepiece_model_pb2.ModelProto.FromString(model.getvalue()).normalizer_spec.precompiled_charsmap
+
+
+def train_pieces(name, size, corpus, rules=RULES):
+    """t5: Unigram behind a charsmap; xlmr: the same with joined spaces and bytes for unknown characters; bert, cased: WordPiece."""
+    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    if name in ("bert", "cased"):
+        made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        made.normalizer = normalizers.BertNormalizer(lowercase=name == "bert")
+        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        made.train_from_iterator(corpus, trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False))
+        made.add_special_tokens([AddedToken("[MASK]", lstrip=True)])
+        return made
+    made = Tokenizer(models.Unigram())
+    map_of_text = normalizers.Precompiled(charsmap(corpus, rules))
+    spaces = normalizers.Replace(Regex(" {2,}"), " ")
+    made.normalizer = map_of_text if name == "t5" else normalizers.Sequence([map_of_text, spaces])
+    metaspace = pre_tokenizers.Metaspace(prepend_scheme="always" if name == "t5" else "first")
+    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace]) if name == "t5" else metaspace
+    special = ["<pad>", "</s>", "<unk>", *([f"<0x{byte:02X}>" for byte in range(256)] if name == "xlmr" else [])]
+    made.train_from_iterator(corpus, trainers.UnigramTrainer(vocab_size=size + len(special), special_tokens=special, unk_token="<unk>",
+                                                             show_progress=False))
+    content = json.loads(made.to_str())
+    content["model"]["byte_fallback"] = name == "xlmr"
+    made = Tokenizer.from_str(json.dumps(content))
+    made.add_tokens([AddedToken("<extra>", normalized=name == "xlmr", rstrip=True)])
+    return made
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=pathlib.Path)
     folder = parser.parse_args().folder
     corpus = list(texts(3000, seed=2))
-    for name, split in SPLITS.items():
-        made = train(split, 420, corpus)
+    latin = [text for text in texts(3000, seed=2) if all(ord(c) < 0x250 for c in text)]
+    for name in (*SPLITS, "t5", "xlmr", "bert", "cased"):
+        made = train(SPLITS[name], 420, corpus) if name in SPLITS else train_pieces(name, 300, latin)
         content = json.loads(made.to_str())
         content["post_processor"] = None
         (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
         with open(folder / f"{name}.tsv", "w", encoding="ascii") as out:
-            for text in [*texts(60), "<think>  a<think>b", "x<|end|>"[:1], " " * 40 + "x"]:
+            more = ["<think>  a<think>b", "x<|end|>"[:1], " " * 40 + "x"] if name in SPLITS else [
+                "the<extra>  of e\u0301\u0301 \u337f \ufb01\r\nx", "the [MASK] caf\u00e9 \u0130 \u1fb3 don't...", "a" * 120, "\uac01\u4e00the,of"]
+            for text in [*texts(60), *more]:
                 escaped = "".join(f"\\x{byte:02x}" for byte in text.encode())
                 out.write(f"{escaped}\t{' '.join(map(str, made.encode(text).ids))}\n")
 
