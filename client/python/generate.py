@@ -55,6 +55,7 @@ MESSAGES = {
     (".beamwright.v1.TargetTokens", True): ("token_lists", "Sequence[TargetLike]"),
     (".beamwright.v1.Hotword", True): ("hotwords", "HotwordsLike"),
     (".beamwright.v1.FusionWeight", True): ("fusion", "Mapping[str, float]"),
+    (".beamwright.v1.LogitBias", True): ("logit_bias", "Mapping[int | str, float]"),
 }
 HEADER = '''\
 """The options of calls, made by generate.py from decode.proto: do not edit."""
@@ -184,6 +185,8 @@ class Writer:
             return "enum", f"{name}Name"
         if field.type == Field.TYPE_MESSAGE:
             known = MESSAGES.get((field.type_name, repeated))
+        elif repeated and field.type == Field.TYPE_STRING:
+            known = ("strs", "str | Sequence[str]")
         else:
             known = None if repeated else (NUMBERS[field.type],) * 2
         if known is None:
@@ -199,8 +202,8 @@ class Writer:
             rule = self._rules.of(field)
             kind, type_name = self.kind(field)
             choices = self.choices(field)
-            text = " ".join([rule.text, allowed(rule, field.type == Field.TYPE_STRING)]).strip()
-            if kind in {"token_lists", "hotwords", "fusion"}:
+            text = " ".join([rule.text, allowed(rule, kind == "str")]).strip()
+            if kind in {"token_lists", "hotwords", "fusion", "logit_bias", "strs"}:
                 text = text.replace(" May be repeated.", "")
             lines.append(f"    {field.name}: {type_name} | None")
             lines.extend(textwrap.indent(quoted(text), "    ").splitlines())

@@ -35,6 +35,9 @@ void BeamDriver::TellProgress(BeamRequest& request) {
       progress.provisional.push_back({std::move(tokens), {}, best.key});
     }
   }
+  const search::SearchOptions& options = request.search->options();
+  progress.stop_strings = options.stop_strings;
+  progress.prefix_length = options.constraints.prefix.size();
   if (!progress.stable.empty() || !progress.provisional.empty()) {
     request.call.progress(std::move(progress));
   }

@@ -86,11 +86,13 @@ int64_t ListBytes(const search::SearchOptions& options) {
     hotwords += static_cast<int64_t>(hotword.tokens.size());
   }
   const auto single =
-      static_cast<int64_t>(processors.suppressed.size() + processors.suppressed_at_begin.size() +
-                           constraints.shortlist.size() + constraints.soft_prefix.size());
+      static_cast<int64_t>(processors.suppressed.size() + 2 * processors.logit_bias.size() +
+                           processors.suppressed_at_begin.size() + constraints.shortlist.size() +
+                           constraints.soft_prefix.size());
   return 2 * kTokenBytes *
              (single + count(processors.suppressed_sequences) + count(constraints.required)) +
          kAutomatonBytes * hotwords +
+         (options.stop_strings != nullptr ? options.stop_strings->num_bytes() : 0) +
          (constraints.allowed != nullptr ? constraints.allowed->num_bytes() : 0);
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/beam/trace_reply.h"
 #include "engine/request/answer_facts.h"
+#include "engine/request/answer_text.h"
 
 namespace beamwright::engine {
 namespace {
@@ -33,8 +34,16 @@ v1::FinishReason ReasonOf(search::FinishReason reason) {
       return v1::FINISH_REASON_DEADLINE;
     case search::FinishReason::kShutdown:
       return v1::FINISH_REASON_SHUTDOWN;
+    case search::FinishReason::kStop:
+      return v1::FINISH_REASON_STOP;
   }
   return v1::FINISH_REASON_UNSPECIFIED;
+}
+
+std::string TextOf(const BeamRequest& request, const search::Hypothesis& hypothesis) {
+  return AnswerText(request.model->target(), hypothesis.tokens,
+                    static_cast<size_t>(hypothesis.prefix_length),
+                    request.search_options().stop_strings.get(), /*unfinished=*/false);
 }
 
 void FillHypothesis(const BeamRequest& request, const search::Hypothesis& hypothesis,
@@ -42,7 +51,7 @@ void FillHypothesis(const BeamRequest& request, const search::Hypothesis& hypoth
   out.mutable_tokens()->Add(hypothesis.tokens.begin(), hypothesis.tokens.end());
   out.mutable_token_log_probs()->Add(hypothesis.token_log_probs.begin(),
                                      hypothesis.token_log_probs.end());
-  out.set_text(request.model->target().Decode(hypothesis.tokens));
+  out.set_text(TextOf(request, hypothesis));
   out.set_log_prob(hypothesis.sum);
   out.set_score(hypothesis.score);
   out.set_prefix_length(hypothesis.prefix_length);
@@ -81,7 +90,7 @@ v1::Decoded MakeReply(const BeamRequest& request, std::vector<search::Hypothesis
   v1::Decoded decoded;
   const std::vector<search::Hypothesis> hypotheses =
       DistinctTexts(request, std::move(found),
-                    [](const search::Hypothesis& hypothesis) { return hypothesis.tokens; });
+                    [&](const search::Hypothesis& one) { return TextOf(request, one); });
   for (const search::Hypothesis& hypothesis : hypotheses) {
     FillHypothesis(request, hypothesis, *decoded.add_hypotheses());
   }

@@ -105,8 +105,9 @@ void FrameRequest::GiveBackRoom() {
 }
 
 void FrameRequest::TakeResults() {
-  found = DistinctTexts(*this, frame_search()->Results(),
-                        [](const search::FrameHypothesis& one) { return one.labels; });
+  found = DistinctTexts(
+      *this, frame_search()->Results(),
+      [this](const search::FrameHypothesis& one) { return model->target().Decode(one.labels); });
 }
 
 void FrameRequest::KeepSegment() {

@@ -1,6 +1,7 @@
 #include "engine/options/option_tokens.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -62,18 +63,54 @@ std::vector<search::TokenSequence> OptionTokens::Sequences(
   return sequences;
 }
 
+namespace {
+
+// Of a message that names tokens as TargetTokens does, among other things.
+template <typename Message>
+v1::TargetTokens TokensOf(const Message& message) {
+  v1::TargetTokens tokens;
+  if (message.has_text()) {
+    tokens.set_text(message.text());
+  } else {
+    *tokens.mutable_ids() = message.ids();
+  }
+  return tokens;
+}
+
+}  // namespace
+
+std::vector<search::TokenBias> OptionTokens::Biases(
+    const google::protobuf::RepeatedPtrField<v1::LogitBias>& list) {
+  std::map<int32_t, float> biases;
+  size_t count = 0;
+  for (int i = 0; i < list.size(); ++i) {
+    const std::string field = absl::StrCat("logit_bias[", i, "]");
+    if (!list[i].has_bias()) {
+      Add(absl::StrCat(field, ".bias"), "is not set");
+    }
+    const std::vector<int32_t> tokens = Tokens(field, TokensOf(list[i]));
+    count += tokens.size();
+    if (count > kMaxTokens) {
+      Add("logit_bias", "more than ", kMaxTokens, " tokens");
+      return {};
+    }
+    for (const int32_t token : tokens) {
+      biases[token] = list[i].bias();
+    }
+  }
+  std::vector<search::TokenBias> result;
+  for (const auto& [token, bias] : biases) {
+    result.push_back({token, bias});
+  }
+  return result;
+}
+
 std::vector<search::Hotword> OptionTokens::Hotwords(const v1::DecodeOptions& options) {
   std::vector<search::Hotword> hotwords;
   size_t count = 0;
   for (int i = 0; i < options.hotwords_size(); ++i) {
     const v1::Hotword& hotword = options.hotwords(i);
-    v1::TargetTokens tokens;
-    if (hotword.has_text()) {
-      tokens.set_text(hotword.text());
-    } else {
-      *tokens.mutable_ids() = hotword.ids();
-    }
-    hotwords.push_back({Tokens(absl::StrCat("hotwords[", i, "]"), tokens),
+    hotwords.push_back({Tokens(absl::StrCat("hotwords[", i, "]"), TokensOf(hotword)),
                         hotword.has_bonus() ? double{hotword.bonus()} : 1.0});
     count += hotwords.back().tokens.size();
     if (count > kMaxHotwordTokens) {

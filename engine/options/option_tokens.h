@@ -37,6 +37,9 @@ class OptionTokens {
   std::vector<search::TokenSequence> Sequences(
       const std::string& field, const google::protobuf::RepeatedPtrField<v1::TargetTokens>& list);
   std::vector<search::Hotword> Hotwords(const v1::DecodeOptions& options);
+  // Tokens ascending, each once; of several biases of a token the last.
+  std::vector<search::TokenBias> Biases(
+      const google::protobuf::RepeatedPtrField<v1::LogitBias>& list);
   // The model's list of this name; null if unknown.
   std::shared_ptr<const search::TokenTrie> AllowedList(const std::string& name);
 

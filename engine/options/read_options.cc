@@ -48,6 +48,7 @@ class Reader : private OptionTokens {
   void Run(search::SearchOptions& search) {
     SetModelTokens(model(), search);
     SetSearch(search);
+    SetStopStrings(search);
     SetProcessors(search.processors);
     SetConstraints(search);
     SetSampling(search);
@@ -108,6 +109,27 @@ class Reader : private OptionTokens {
     if (merged_.has_max_length() && merged_.min_length() > merged_.max_length()) {
       Add("min_length", merged_.min_length(), " is more than the max_length of ",
           merged_.max_length());
+    }
+  }
+
+  void SetStopStrings(search::SearchOptions& search) {
+    constexpr size_t kMostBytes = 256;
+    std::vector<std::string> strings;
+    for (int i = 0; i < merged_.stop_strings_size(); ++i) {
+      const std::string& string = merged_.stop_strings(i);
+      if (string.empty() || string.size() > kMostBytes) {
+        Add(absl::StrCat("stop_strings[", i, "]"), "has ", string.size(), " bytes, must have 1 to ",
+            kMostBytes);
+      } else {
+        strings.push_back(string);
+      }
+    }
+    if (!strings.empty()) {
+      // The model outlives its requests, and these options with them.
+      search.stop_strings = std::make_shared<const search::StopStrings>(
+          strings, [target = &model().target()](int32_t token, bool is_first) {
+            return target->Written(token, is_first);
+          });
     }
   }
 
@@ -211,6 +233,7 @@ class Reader : private OptionTokens {
     if (merged_.has_suppress_at_begin()) {
       processors.suppressed_at_begin = Set("suppress_at_begin", merged_.suppress_at_begin());
     }
+    processors.logit_bias = Biases(merged_.logit_bias());
     processors.suppressed_sequences = Sequences("suppress_sequences", merged_.suppress_sequences());
   }
 

@@ -24,11 +24,11 @@ void FillFacts(const Request& request, Answer& answer) {
   answer.set_compute_ms(absl::ToDoubleMilliseconds(SteadyNow() - request.started));
 }
 
-// The first hypothesis of each text, at most request.most_texts; all, where that is 0. tokens_of:
-// what is written of a hypothesis.
-template <typename Hypothesis, typename TokensOf>
+// The first hypothesis of each text, at most request.most_texts; all, where that is 0. text_of:
+// the text of a hypothesis.
+template <typename Hypothesis, typename TextOf>
 std::vector<Hypothesis> DistinctTexts(const Request& request, std::vector<Hypothesis> all,
-                                      TokensOf tokens_of) {
+                                      TextOf text_of) {
   if (request.most_texts == 0) {
     return all;
   }
@@ -36,7 +36,7 @@ std::vector<Hypothesis> DistinctTexts(const Request& request, std::vector<Hypoth
   std::vector<Hypothesis> kept;
   for (Hypothesis& hypothesis : all) {
     if (static_cast<int>(kept.size()) < request.most_texts &&
-        texts.insert(request.model->target().Decode(tokens_of(hypothesis))).second) {
+        texts.insert(text_of(hypothesis)).second) {
       kept.push_back(std::move(hypothesis));
     }
   }

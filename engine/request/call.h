@@ -46,6 +46,9 @@ struct Progress {
   std::vector<search::StableTokens::Piece> stable;
   // As many as were asked for and are there, best first; none while the best has no token.
   std::vector<Provisional> provisional;
+  // What ends texts; null: nothing does. prefix_length: tokens that it does not look at.
+  std::shared_ptr<const search::StopStrings> stop_strings;
+  size_t prefix_length = 0;
 };
 
 struct CallOptions {

@@ -183,7 +183,33 @@ absl::Status BeamSearch::Choose(absl::Span<const RowCandidates> rows) {
   if (trace_ != nullptr) {
     EndTrace(step);
   }
+  if (options_.stop_strings != nullptr) {
+    EndAtStopStrings();
+  }
   return absl::OkStatus();
+}
+
+void BeamSearch::EndAtStopStrings() {
+  std::vector<Pair>& living = choice_.living;
+  size_t kept = 0;
+  int32_t group = -1;  // of the pair before
+  for (const Pair& pair : living) {
+    if (!pipeline_.Stops(pair.parent, pair.token)) {
+      living[kept++] = pair;
+      group = pair.group;
+      continue;
+    }
+    if (pair.group != group && !choice_.best_ends.empty()) {
+      // The first of its group: no end token's pair ranks above it, or the list knows already.
+      choice_.best_ends[lists_.size() == 1 ? 0 : static_cast<size_t>(pair.group)] = true;
+    }
+    group = pair.group;
+    if (trace_ != nullptr) {
+      trace_->TakeRow(trace_->NumberOf(pair));
+    }
+    choice_.stopping.push_back(pair);
+  }
+  living.resize(kept);
 }
 
 void BeamSearch::RecordTopTokens(absl::Span<const RowCandidates> rows) {
@@ -228,6 +254,10 @@ void BeamSearch::AddStep() {
   for (const Pair& pair : choice_.finishing) {
     ++num_finished_;
     Enter(pair, forced ? FinishReason::kLength : FinishReason::kEos, -1);
+  }
+  for (const Pair& pair : choice_.stopping) {
+    ++num_finished_;
+    Enter(pair, FinishReason::kStop, -1);
   }
 }
 

@@ -28,6 +28,9 @@
 //
 // Beam 1 is greedy search: it ends at the first end token whatever the stop mode.
 //
+// A pair that completes a stop string takes its place among the B that live on, and ends there: the
+// next step has fewer rows to begin with.
+//
 // Options change these rules where docs/decoding.md says so: a target prefix is read first, in one
 // row; groups of rows are ranked apart; rows with more of the required tokens are ranked apart from
 // rows with fewer; with sampling, chance chooses. Each of these ways to advance is a Strategy
@@ -154,6 +157,9 @@ class BeamSearch final : public RowSearch {
   absl::Status Choose(absl::Span<const RowCandidates> rows);
   // The options that may have left nothing to choose, for a message.
   std::string BarringOptions() const;
+
+  // Moves the pairs that complete a stop string from those that live on.
+  void EndAtStopStrings();
 
   void StartTrace();
   void EndTrace(const Step& step);

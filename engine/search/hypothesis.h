@@ -16,6 +16,7 @@ enum class FinishReason : uint8_t {
   kLength,    // ended by the maximum length; the last token is an end token only if one was forced
   kDeadline,  // was under way when the search was cut (BeamSearch::Cut), for one of two reasons
   kShutdown,
+  kStop,  // its last token completes a stop string
 };
 
 struct TopToken {

@@ -77,6 +77,12 @@ void CheckProcessors(const SearchOptions& options, Faults& faults) {
   faults.CheckTokens("suppressed", processors.suppressed, size);
   faults.CheckTokens("suppressed_at_begin", processors.suppressed_at_begin, size);
   faults.CheckSequences("suppressed_sequences", processors.suppressed_sequences, size);
+  for (const TokenBias& bias : processors.logit_bias) {
+    faults.CheckTokens("logit_bias", {bias.token}, size);
+    if (!std::isfinite(bias.bias)) {
+      faults.Add("logit_bias of token ", bias.token, " is ", bias.bias, ", must be finite");
+    }
+  }
   if (processors.min_length < 0 || processors.min_length > options.max_length) {
     faults.Add("min_length is ", processors.min_length,
                ", must be in [0, max_length = ", options.max_length, "]");
@@ -186,6 +192,8 @@ std::vector<Conflict> Conflicts(const SearchOptions& options) {
   const Feature top_tokens = {"top_tokens", options.num_top_tokens > 0};
   const Feature fusion = {"fusion", !options.scorers.empty()};
   const Feature raw = {"renormalize false", !options.processors.renormalize};
+  const Feature bias = {"logit_bias", !options.processors.logit_bias.empty()};
+  const Feature allowed = {"allowed_sequences or allowed_list", constraints.allowed != nullptr};
   const Feature first = {"stop first", options.stop == StopMode::kFirst};
   const Feature count = {"stop count", options.stop == StopMode::kCount};
   const bool random = options.sampling.kind == Sampling::kRandom;
@@ -195,6 +203,10 @@ std::vector<Conflict> Conflicts(const SearchOptions& options) {
            force_end, top_tokens, raw, fusion});
   exclude("sampling without-replacement", noise,
           {score_threshold, penalty, reward, coverage, first, count});
+  // A bias above 0 would make a log-probability above 0, which no bound knows.
+  exclude("logit_bias", bias.is_on, {raw});
+  // Where a string ends them, hypotheses may lack what they must contain.
+  exclude("stop_strings", options.stop_strings != nullptr, {required, allowed});
   exclude("diverse_groups", groups.is_on, {alternatives, required, first});
   // A bonus may hide the token that the threshold compares with.
   exclude("end_threshold", end_threshold.is_on, {hotwords, soft_prefix, fusion});

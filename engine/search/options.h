@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "engine/search/fusion.h"
+#include "engine/search/stop_strings.h"
 #include "engine/search/token_trie.h"
 
 namespace beamwright::search {
@@ -77,6 +78,12 @@ struct SamplingOptions {
   double min_p = 0;
 };
 
+// What is added to a token's logit.
+struct TokenBias {
+  int32_t token = 0;
+  float bias = 0;
+};
+
 // What changes the choice of single tokens (processors.h). Tokens are ids in [0, vocabulary_size);
 // sequences are not empty.
 struct ProcessorOptions {
@@ -85,8 +92,9 @@ struct ProcessorOptions {
   std::vector<int32_t> suppressed;
   std::vector<int32_t> suppressed_at_begin;
   std::vector<TokenSequence> suppressed_sequences;
-  int min_length = 0;      // tokens before an end token, 0 to max_length
-  double temperature = 1;  // > 0
+  std::vector<TokenBias> logit_bias;  // tokens ascending and distinct; finite
+  int min_length = 0;                 // tokens before an end token, 0 to max_length
+  double temperature = 1;             // > 0
   // False: log-probabilities are those before the processors, changed by them, and no distribution
   // any more.
   bool renormalize = true;
@@ -117,6 +125,8 @@ struct SearchOptions {
   int max_length = 0;            // most tokens to generate, 1 to kMaxLength; must be set
   int vocabulary_size = 0;       // tokens that the model chooses from, >= 1; must be set
   int32_t begin_token = 0;       // what the first step reads, >= 0; may lie outside the vocabulary
+  // A hypothesis that completes one of them has finished. May be null.
+  std::shared_ptr<const StopStrings> stop_strings;
   // A hypothesis that chooses one of them has finished. None: all run to max_length.
   std::vector<int32_t> end_tokens;
   // Never generated, and without share in the log-sum-exp (padding, begin). No end token among

@@ -46,6 +46,11 @@ class Processor {
   // one that is cut at the maximum length before it meets a constraint.
   virtual bool MayBeCut(int64_t /*state*/) const { return true; }
 
+  // Whether a hypothesis that has come to this state ends with it, though no end token closes it.
+  virtual bool Stops(int64_t /*state*/) const { return false; }
+  // True: Stops may be true.
+  virtual bool may_stop() const { return false; }
+
   // What a row in `state` gains for good by choosing `token`, whose log-probability is `log_prob`:
   // added to the sum that hypotheses are ranked and scored by, never to the log-probabilities.
   virtual double Reward(int64_t /*state*/, int32_t /*token*/, float /*log_prob*/) const {

@@ -12,6 +12,44 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
+class LogitBias final : public Processor {
+ public:
+  explicit LogitBias(std::vector<TokenBias> biases) : biases_(std::move(biases)) {}
+  absl::string_view option() const override { return "logit_bias"; }
+  bool depends_on_row() const override { return false; }
+  void Apply(const RowView& /*row*/, RuleBuffer& rules) const override {
+    for (const TokenBias& bias : biases_) {
+      rules.Add(bias.token, bias.bias);
+    }
+  }
+
+ private:
+  std::vector<TokenBias> biases_;
+};
+
+// Ends a row where what its tokens write behind the target prefix completes a stop string. Its
+// state is that of the strings, and below 0 as long as the row reads the prefix.
+class EndAtStrings final : public Processor {
+ public:
+  EndAtStrings(std::shared_ptr<const StopStrings> strings, size_t prefix)
+      : strings_(std::move(strings)), prefix_(static_cast<int64_t>(prefix)) {}
+  absl::string_view option() const override { return "stop_strings"; }
+  int64_t Start() const override { return prefix_ > 0 ? -prefix_ : strings_->Start(true); }
+  int64_t Next(int64_t state, int32_t token) const override {
+    if (state < 0) {
+      return state == -1 ? strings_->Start(false) : state + 1;
+    }
+    return strings_->Next(state, token);
+  }
+  void Apply(const RowView& /*row*/, RuleBuffer& /*rules*/) const override {}
+  bool Stops(int64_t state) const override { return state >= 0 && StopStrings::Stops(state); }
+  bool may_stop() const override { return true; }
+
+ private:
+  std::shared_ptr<const StopStrings> strings_;
+  int64_t prefix_;
+};
+
 // Each distinct token of the row once: x < 0 ? x * r : x / r (Keskar et al. 2019, with the sign
 // rule that transformers and CTranslate2 use).
 class RepetitionPenalty final : public Processor {
@@ -153,6 +191,9 @@ void AddConstraints(const SearchOptions& options, Chain& chain) {
 std::vector<std::unique_ptr<const Processor>> MakeProcessors(const SearchOptions& options) {
   const ProcessorOptions& wanted = options.processors;
   Chain chain;
+  if (!wanted.logit_bias.empty()) {
+    chain.push_back(std::make_unique<LogitBias>(wanted.logit_bias));
+  }
   if (wanted.repetition_penalty != 1) {
     chain.push_back(std::make_unique<RepetitionPenalty>(wanted.repetition_penalty));
   }
@@ -174,6 +215,10 @@ std::vector<std::unique_ptr<const Processor>> MakeProcessors(const SearchOptions
   AddConstraints(options, chain);
   if (wanted.temperature != 1) {
     chain.push_back(std::make_unique<Temperature>(wanted.temperature));
+  }
+  if (options.stop_strings != nullptr) {
+    chain.push_back(
+        std::make_unique<EndAtStrings>(options.stop_strings, options.constraints.prefix.size()));
   }
   return chain;
 }

@@ -18,6 +18,7 @@ RowPipeline::RowPipeline(const SearchOptions& options)
     depends_on_row_ = depends_on_row_ || processor->depends_on_row();
     gives_rewards_ = gives_rewards_ || processor->gives_rewards();
     max_gain_ += processor->max_gain();
+    may_stop_ = may_stop_ || processor->may_stop();
     first.states.push_back(processor->Start());
   }
   rows_.push_back(std::move(first));
@@ -111,6 +112,16 @@ bool RowPipeline::MayBeCut(int row) const {
     }
   }
   return true;
+}
+
+bool RowPipeline::Stops(int row, int32_t token) const {
+  for (size_t i = 0; may_stop_ && i < processors_.size(); ++i) {
+    if (processors_[i]->may_stop() &&
+        processors_[i]->Stops(processors_[i]->Next(StateOf(row, i), token))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::string RowPipeline::CuttingOptions(int row) const {

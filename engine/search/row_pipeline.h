@@ -37,6 +37,8 @@ class RowPipeline {
   int BankAfter(int row, int32_t token) const;
   void AddBankTokens(int row, std::vector<int32_t>& tokens) const;
   bool MayBeCut(int row) const;
+  // Whether the row ends with this token, though it is no end token.
+  bool Stops(int row, int32_t token) const;
   // True if any processor gives rewards; then max_gain bounds log_prob + Reward of every token.
   bool gives_rewards() const { return gives_rewards_; }
   double max_gain() const { return max_gain_; }
@@ -60,6 +62,7 @@ class RowPipeline {
   bool renormalize_;
   std::vector<std::unique_ptr<const Processor>> processors_;
   bool gives_rewards_ = false;
+  bool may_stop_ = false;
   double max_gain_ = 0;
   bool depends_on_row_ = false;  // else one buffer serves all rows, and no histories are kept
   std::vector<bool> masks_;      // one per processor: it masks a token in this step

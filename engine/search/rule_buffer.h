@@ -18,6 +18,7 @@ class RuleBuffer {
 
   // x < 0 ? x * factor : x / factor, once for each distinct token.
   void ScaleBySign(absl::Span<const int32_t> tokens, float factor);
+  void Add(int32_t token, float value) { edits_.push_back({token, EditKind::kAdd, value}); }
   void Ban(int32_t token);
   // A ban of the model, not of an option: the token has no share in any sum either.
   void Exclude(int32_t token);

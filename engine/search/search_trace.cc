@@ -137,6 +137,17 @@ void SearchTrace::SetFate(int number, Fate fate) {
   }
 }
 
+void SearchTrace::TakeRow(int number) {
+  if (number == kNone) {
+    return;
+  }
+  const int row = At(number).next_row;
+  for (TracedCandidate& candidate : steps_.back().candidates) {
+    candidate.next_row -= candidate.next_row > row ? 1 : 0;
+  }
+  At(number).next_row = -1;
+}
+
 void SearchTrace::Finish(absl::Span<const int> answers) {
   for (TracedStep& step : steps_) {
     for (TracedCandidate& candidate : step.candidates) {

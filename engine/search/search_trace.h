@@ -94,6 +94,8 @@ class SearchTrace {
   // It ended, with this score; the next says that it ended or what else became of it.
   void SetScore(int number, double score);
   void SetFate(int number, Fate fate);
+  // A pair of the last step that was noted as kept has no row; those behind it move up.
+  void TakeRow(int number);
   // The search is over; `answers` are the numbers of what it answers.
   void Finish(absl::Span<const int> answers);
 

@@ -34,11 +34,13 @@ struct LiveRow {
 struct Choice {
   std::vector<Pair> living;     // the next step's rows, in their order
   std::vector<Pair> finishing;  // closed by an end token
-  std::vector<bool> best_ends;  // for each n-best list: the best of its pairs is an end token's
+  std::vector<Pair> stopping;   // of `living` before: ended by a stop string
+  std::vector<bool> best_ends;  // for each n-best list: the best of its pairs finishes
 
   void Clear() {
     living.clear();
     finishing.clear();
+    stopping.clear();
     best_ends.assign(best_ends.size(), false);
   }
 };

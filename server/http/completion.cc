@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/bundle/text_codec.h"
 #include "ops/base/json_writer.h"
+#include "ops/base/utf8.h"
 #include "server/http/event_queue.h"
 #include "server/serving/decode.h"
 #include "server/serving/decode_stream.h"
@@ -20,8 +22,7 @@ namespace {
 
 // A choice of the answer.
 struct Choice {
-  std::string text;
-  size_t num_tokens = 0;  // of the hypothesis, that belong to the text
+  std::string text;  // behind the prompt
   const char* finish = "stop";
 };
 
@@ -35,47 +36,35 @@ std::string TextFrom(const engine::DecodeModel& model, const v1::Hypothesis& hyp
              : model.target().Decode(begin.subspan(static_cast<size_t>(from)));
 }
 
-Choice ChoiceOf(const engine::DecodeModel& model, const CompletionBody& asked,
-                const v1::Hypothesis& hypothesis) {
+Choice ChoiceOf(const engine::DecodeModel& model, const v1::Hypothesis& hypothesis) {
   Choice choice;
-  choice.num_tokens = static_cast<size_t>(hypothesis.tokens_size());
-  choice.finish = hypothesis.finish_reason() == v1::FINISH_REASON_EOS ? "stop" : "length";
+  choice.finish = hypothesis.finish_reason() == v1::FINISH_REASON_EOS ||
+                          hypothesis.finish_reason() == v1::FINISH_REASON_STOP
+                      ? "stop"
+                      : "length";
   choice.text = TextFrom(model, hypothesis, hypothesis.prefix_length());
-  const size_t stop = FindStop(choice.text, asked.stop, 0);
-  if (stop != std::string::npos) {
-    choice.finish = "stop";
-    choice.text.resize(stop);
-    // The fewest tokens whose text reaches the stop; texts grow with their tokens.
-    const auto reaches = [&](int count) {
-      v1::Hypothesis part = hypothesis;
-      part.mutable_tokens()->Truncate(count);
-      part.set_text(model.target().Decode(
-          absl::MakeConstSpan(part.tokens().data(), static_cast<size_t>(count))));
-      return TextFrom(model, part, hypothesis.prefix_length()).size() >= stop;
-    };
-    int low = hypothesis.prefix_length();
-    for (int high = hypothesis.tokens_size(); low < high;) {
-      const int middle = low + (high - low) / 2;
-      reaches(middle) ? high = middle : low = middle + 1;
-    }
-    choice.num_tokens = static_cast<size_t>(low);
-  }
   return choice;
 }
 
 // OpenAI's lists, one element for each token: its text, log-probability, and the most probable
 // ones.
 void WriteLogProbs(const engine::DecodeModel& model, const CompletionBody& asked,
-                   const v1::Hypothesis& hypothesis, const Choice& choice, JsonWriter& json) {
+                   const v1::Hypothesis& hypothesis, JsonWriter& json) {
   if (asked.logprobs < 0) {
     json.Null();
     return;
   }
   const int first = asked.echo ? 0 : hypothesis.prefix_length();
-  const auto last = static_cast<int>(choice.num_tokens);
+  const int last = hypothesis.tokens_size();
   json.BeginObject().Key("tokens").BeginArray();
   for (int i = first; i < last; ++i) {
     json.String(model.target().TokenText(hypothesis.tokens(i)));
+  }
+  json.EndArray().Key("text_offset").BeginArray();
+  int64_t offset = 0;  // in characters
+  for (int i = first; i < last; ++i) {
+    json.Int(offset);
+    offset += CountCharacters(model.target().Written(hypothesis.tokens(i), i == 0));
   }
   json.EndArray().Key("token_logprobs").BeginArray();
   for (int i = first; i < last; ++i) {
@@ -108,24 +97,49 @@ JsonWriter& BeginCompletion(const std::string& id, const std::string& model, Jso
 
 std::string NewId() { return absl::StrCat("cmpl-", absl::ToUnixNanos(absl::Now())); }
 
+// The best of several samples, by the mean log-probability of their tokens; in the order of their
+// numbers where all are asked for.
+std::vector<const v1::Hypothesis*> Chosen(const CompletionBody& asked, const v1::Decoded& decoded) {
+  std::vector<const v1::Hypothesis*> chosen;
+  for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
+    chosen.push_back(&hypothesis);
+  }
+  const auto most = static_cast<size_t>(asked.most_choices);
+  if (most > 0 && chosen.size() > most) {
+    const auto mean = [](const v1::Hypothesis& hypothesis) {
+      const int count = hypothesis.tokens_size() - hypothesis.prefix_length();
+      return hypothesis.log_prob() / std::max(count, 1);
+    };
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [&](const auto* a, const auto* b) { return mean(*a) > mean(*b); });
+    chosen.resize(most);
+  }
+  return chosen;
+}
+
 HttpReply CompletionReply(const engine::DecodeModel& model, const CompletionBody& asked,
                           const v1::Decoded& decoded) {
   JsonWriter json;
   BeginCompletion(NewId(), asked.request.model(), json);
   int num_prompt = 0;
   int64_t num_tokens = 0;
-  for (int i = 0; i < decoded.hypotheses_size(); ++i) {
-    const v1::Hypothesis& hypothesis = decoded.hypotheses(i);
-    const Choice choice = ChoiceOf(model, asked, hypothesis);
+  const std::vector<const v1::Hypothesis*> chosen = Chosen(asked, decoded);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const v1::Hypothesis& hypothesis = *chosen[i];
+    const Choice choice = ChoiceOf(model, hypothesis);
     num_prompt = hypothesis.prefix_length();
-    num_tokens += static_cast<int64_t>(choice.num_tokens) - num_prompt;
+    num_tokens += hypothesis.tokens_size() - num_prompt;
     const std::string prompt =
         asked.echo ? model.target().Decode(absl::MakeConstSpan(hypothesis.tokens().data(),
                                                                static_cast<size_t>(num_prompt)))
                    : "";
-    json.BeginObject().Key("index").Int(i).Key("text").String(absl::StrCat(prompt, choice.text));
+    json.BeginObject()
+        .Key("index")
+        .Int(static_cast<int64_t>(i))
+        .Key("text")
+        .String(absl::StrCat(prompt, choice.text));
     json.Key("logprobs");
-    WriteLogProbs(model, asked, hypothesis, choice, json);
+    WriteLogProbs(model, asked, hypothesis, json);
     json.Key("finish_reason").String(choice.finish).EndObject();
   }
   json.EndArray().Key("usage").BeginObject();
@@ -179,7 +193,6 @@ class CompletionEvents final : public CancellableReply {
           return;
         case serving::DecodeStream::Taken::kEnd:
           has_ended_ = true;
-          end_ = all_stopped_ ? absl::OkStatus() : end_;
           events_.End(end_, "[DONE]");
           return;
         case serving::DecodeStream::Taken::kMessage:
@@ -202,20 +215,12 @@ class CompletionEvents final : public CancellableReply {
       return;
     }
     const absl::string_view text = absl::string_view(stable.text()).substr(prompt.size());
-    // No stop begins in what was sent: SafeLength holds back all that may begin one.
-    const size_t stop = FindStop(text, body_.stop, sent.bytes);
-    const size_t safe = stop == std::string::npos ? SafeLength(text, body_.stop) : stop;
-    AddEvent(stable.sample(), text, safe, stop == std::string::npos ? nullptr : "stop");
-    // What follows would not be sent.
-    all_stopped_ = body_.request.options().n_best() <= 1 && sent.is_done;
-    if (all_stopped_) {
-      cancelled()->Cancel();
-    }
+    AddEvent(stable.sample(), text, text.size(), nullptr);
   }
 
   void AddAnswer(const v1::Decoded& decoded) {
     for (int i = 0; i < decoded.hypotheses_size(); ++i) {
-      const Choice choice = ChoiceOf(*model_, body_, decoded.hypotheses(i));
+      const Choice choice = ChoiceOf(*model_, decoded.hypotheses(i));
       if (!sent_[i].is_done) {
         AddEvent(i, choice.text, choice.text.size(), choice.finish);
       }
@@ -266,7 +271,6 @@ class CompletionEvents final : public CancellableReply {
   std::map<int, Sent> sent_;  // by sample
   EventQueue events_;
   bool has_events_ = false;  // besides that of the end
-  bool all_stopped_ = false;
   bool has_ended_ = false;
   absl::Status end_;
 };
@@ -297,27 +301,6 @@ HttpReply StartCompletion(const HttpRequest& request, serving::Core& core, const
 }
 
 }  // namespace
-
-size_t FindStop(absl::string_view text, const std::vector<std::string>& stop, size_t from) {
-  size_t first = std::string::npos;
-  for (const std::string& one : stop) {
-    first = std::min(first, text.find(one, from));
-  }
-  return first;
-}
-
-size_t SafeLength(absl::string_view text, const std::vector<std::string>& stop) {
-  size_t safe = text.size();
-  for (const std::string& one : stop) {
-    for (size_t length = std::min(one.size() - 1, text.size()); length > 0; --length) {
-      if (absl::EndsWith(text, one.substr(0, length))) {
-        safe = std::min(safe, text.size() - length);
-        break;
-      }
-    }
-  }
-  return safe;
-}
 
 HttpReply Complete(const HttpRequest& request, serving::Core& core, const Asked& asked) {
   absl::StatusOr<CompletionBody> body = ReadCompletionBody(request.body);

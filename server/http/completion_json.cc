@@ -25,7 +25,6 @@ using Members = google::protobuf::Map<std::string, Value>;
 constexpr char kCompletionFields[] =
     "model, prompt, max_tokens, temperature, top_p, n, best_of, logprobs, echo, stop, seed, "
     "logit_bias, stream, options";
-constexpr int kMostStops = 16;
 
 std::optional<int> WholeNumber(const Value& value, int least, int most) {
   const double number = value.number_value();
@@ -63,21 +62,23 @@ void ReadPrompt(const Value& value, v1::DecodeOptions& options, status::Faults& 
   }
 }
 
-void ReadStops(const Value& value, std::vector<std::string>& stop, status::Faults& faults) {
+void ReadStops(const Value& value, v1::DecodeOptions& options, status::Faults& faults) {
+  options.clear_stop_strings();
   if (value.has_string_value()) {
-    stop.push_back(value.string_value());
-  } else {
-    for (const Value& one : value.list_value().values()) {
-      stop.push_back(one.string_value());
-    }
+    options.add_stop_strings(value.string_value());
+    return;
   }
-  const bool has_empty = std::find(stop.begin(), stop.end(), "") != stop.end();
-  if (stop.empty() || has_empty || stop.size() > kMostStops) {
-    faults.Add("stop", "is neither a text nor a list of 1 to ", kMostStops, " texts");
+  bool are_texts = value.has_list_value();
+  for (const Value& one : value.list_value().values()) {
+    are_texts = are_texts && one.has_string_value();
+    options.add_stop_strings(one.string_value());
+  }
+  if (!are_texts) {
+    faults.Add("stop", "is neither a text nor a list of texts");
   }
 }
 
-// A bias of -100 rules a token out, which is the only one that is served.
+// As OpenAI defines it: -100 rules a token out, whatever the logits.
 void ReadBias(const Value& value, v1::DecodeOptions& options, status::Faults& faults) {
   for (const auto& [token, bias] : value.struct_value().fields()) {
     int32_t id = 0;
@@ -85,9 +86,13 @@ void ReadBias(const Value& value, v1::DecodeOptions& options, status::Faults& fa
       faults.Add("logit_bias", "has '", Printable(token), "', which is no token id and its bias");
     } else if (bias.number_value() == -100) {
       options.mutable_suppress_tokens()->mutable_ids()->add_ids(id);
-    } else if (bias.number_value() != 0) {
+    } else if (std::abs(bias.number_value()) > 100) {
       faults.Add("logit_bias", "of token ", id, " is ", bias.number_value(),
-                 "; served are -100, which rules a token out, and 0");
+                 ", which is no number from -100 to 100");
+    } else if (bias.number_value() != 0) {
+      v1::LogitBias& added = *options.add_logit_bias();
+      added.mutable_ids()->add_ids(id);
+      added.set_bias(static_cast<float>(bias.number_value()));
     }
   }
 }
@@ -125,8 +130,11 @@ class CompletionReader {
     }
     body_.echo = Flag("echo");
     body_.streams = Flag("stream");
+    if (body_.streams && body_.most_choices > 0) {
+      faults_.Add("best_of", "is more than n: which are the best is not known while they are sent");
+    }
     if (const Value* stop = Take("stop"); stop != nullptr) {
-      ReadStops(*stop, body_.stop, faults_);
+      ReadStops(*stop, options, faults_);
     }
     if (const Value* bias = Take("logit_bias"); bias != nullptr) {
       ReadBias(*bias, options, faults_);
@@ -223,7 +231,8 @@ class CompletionReader {
         options.set_top_p(static_cast<float>(*top_p));
       }
       if (best_of.has_value() && *best_of != n.value_or(1)) {
-        faults_.Add("best_of", "is served with temperature 0, as the width of the beam");
+        options.set_n_best(*best_of);
+        body_.most_choices = n.value_or(1);
       }
     } else if (best_of.has_value()) {
       options.set_beam_size(*best_of);

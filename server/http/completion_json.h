@@ -4,7 +4,6 @@
 #define BEAMWRIGHT_SERVER_HTTP_COMPLETION_JSON_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
@@ -13,8 +12,8 @@ namespace beamwright::http {
 
 struct CompletionBody {
   v1::StreamDecodeRequest request;  // its target prefix is the prompt
-  std::vector<std::string> stop;
-  int logprobs = -1;  // most probable tokens of each place; -1: no log-probabilities
+  int most_choices = 0;             // the best of all samples; 0: all are answered
+  int logprobs = -1;                // most probable tokens of each place; -1: no log-probabilities
   bool echo = false;
   bool streams = false;
 };

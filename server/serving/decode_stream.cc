@@ -57,6 +57,7 @@ void DecodeStream::Add(engine::Progress progress) {
         pending_.push_back(piece.sample);
       }
     }
+    text_end_ = {std::move(progress.stop_strings), progress.prefix_length};
     if (!progress.provisional.empty()) {
       provisional_ = std::move(progress.provisional);
     }
@@ -90,7 +91,7 @@ DecodeStream::Taken DecodeStream::Take(v1::StreamDecodeResponse& message, absl::
   for (const int number : pending_) {
     v1::StableTokens& stable = *message.add_stable();
     stable.set_sample(number);
-    TakeStable(*model_, samples_[number], stable);
+    TakeStable(*model_, text_end_, samples_[number], stable);
   }
   pending_.clear();
   if (has_answer_) {
@@ -100,7 +101,7 @@ DecodeStream::Taken DecodeStream::Take(v1::StreamDecodeResponse& message, absl::
     message.set_version(answer_->version());
     message.set_numerics(answer_->numerics());
   } else if (!provisional_.empty()) {
-    *message.mutable_provisional() = MakeProvisional(*model_, provisional_[0]);
+    *message.mutable_provisional() = MakeProvisional(*model_, text_end_, provisional_[0]);
   }
   provisional_.clear();
   return Taken::kMessage;

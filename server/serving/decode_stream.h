@@ -51,6 +51,7 @@ class DecodeStream : public std::enable_shared_from_this<DecodeStream> {
   std::map<int, StablePrefix> samples_ ABSL_GUARDED_BY(mutex_);
   std::vector<int> pending_ ABSL_GUARDED_BY(mutex_);  // samples with tokens that were not taken
   std::vector<engine::Provisional> provisional_ ABSL_GUARDED_BY(mutex_);
+  TextEnd text_end_ ABSL_GUARDED_BY(mutex_);
   bool has_answer_ ABSL_GUARDED_BY(mutex_) = false;
   bool answer_taken_ ABSL_GUARDED_BY(mutex_) = false;
   absl::StatusOr<v1::DecodeResponse> answer_ ABSL_GUARDED_BY(mutex_);

@@ -42,12 +42,13 @@ Outcome OutcomeOf(absl::StatusCode code) {
 }
 
 // What ends the best hypothesis of an answer, as the label of the answers that are counted.
-constexpr std::array<std::pair<v1::FinishReason, const char*>, 5> kFinishReasons = {{
+constexpr std::array<std::pair<v1::FinishReason, const char*>, 6> kFinishReasons = {{
     {v1::FINISH_REASON_EOS, "eos"},
     {v1::FINISH_REASON_LENGTH, "max_length"},
     {v1::FINISH_REASON_DEADLINE, "deadline"},
     {v1::FINISH_REASON_SHUTDOWN, "shutdown"},
     {v1::FINISH_REASON_END_OF_SOURCE, "end_of_source"},
+    {v1::FINISH_REASON_STOP, "stop_string"},
 }};
 
 Labels With(Labels labels, const char* name, std::string value) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "beamwright/v1/decode.pb.h"
@@ -20,11 +21,18 @@ struct StablePrefix {
   bool has_news() const { return num_taken < tokens.size(); }
 };
 
+// What may end a text before its tokens do (engine::AnswerText).
+struct TextEnd {
+  std::shared_ptr<const search::StopStrings> stop_strings;  // null: nothing
+  size_t prefix_length = 0;
+};
+
 // Sets the tokens that were not taken yet, their position, and the text of all.
-void TakeStable(const engine::DecodeModel& model, StablePrefix& prefix, v1::StableTokens& message);
+void TakeStable(const engine::DecodeModel& model, const TextEnd& end, StablePrefix& prefix,
+                v1::StableTokens& message);
 
 // With tokens, their frames, text and score.
-v1::Hypothesis MakeProvisional(const engine::DecodeModel& model,
+v1::Hypothesis MakeProvisional(const engine::DecodeModel& model, const TextEnd& end,
                                const engine::Provisional& hypothesis);
 
 }  // namespace beamwright::serving

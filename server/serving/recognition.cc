@@ -516,15 +516,15 @@ Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Statu
   }
   segments_.clear();
   if (stable_.has_news()) {
-    TakeStable(*model_, stable_, *message.mutable_stable());
+    TakeStable(*model_, TextEnd(), stable_, *message.mutable_stable());
   }
   if (has_ended_ && end_.ok()) {
     *message.mutable_summary() = summary_;
     summary_taken_ = true;
   } else if (!provisional_.empty()) {
-    *message.mutable_provisional() = MakeProvisional(*model_, provisional_[0]);
+    *message.mutable_provisional() = MakeProvisional(*model_, TextEnd(), provisional_[0]);
     for (size_t i = 1; i < provisional_.size(); ++i) {
-      *message.add_alternatives() = MakeProvisional(*model_, provisional_[i]);
+      *message.add_alternatives() = MakeProvisional(*model_, TextEnd(), provisional_[i]);
     }
     provisional_.clear();
   }

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "absl/synchronization/blocking_counter.h"
+#include "engine/request/answer_text.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/fused_bundle.h"
 #include "tests/engine/table_bundle.h"
@@ -110,6 +111,12 @@ Call RandomCall(std::mt19937& random) {
     }
   }
   if (some()) o.set_lexical_shortlist(true);
+  if (some()) o.add_stop_strings(absl::StrCat(in(2, kVocabulary - 1), " ", in(2, kVocabulary - 1)));
+  if (some()) {
+    v1::LogitBias& bias = *o.add_logit_bias();
+    bias.mutable_ids()->add_ids(in(1, kVocabulary - 1));
+    bias.set_bias(0.5f * static_cast<float>(in(-4, 4)));
+  }
   const int kind = in(0, 9);
   if (kind == 0) o.set_diverse_groups(2);
   if (kind == 1) {
@@ -473,6 +480,101 @@ TEST_F(EngineOptionsTest, LimitsAreTheLowerOnesOfBundleAndServer) {
     EXPECT_THAT(message, HasSubstr("options.max_length: 6 is above the model's limit of 5"));
     EXPECT_THAT(std::string(decode({}, {1, 2, 3}).status().message()),
                 HasSubstr("source has 3 tokens; at most 2 are allowed"));
+  }
+}
+
+TEST_F(EngineOptionsTest, StopStringsEndTexts) {
+  int stopped = 0;
+  for (int id = 0; id < 40; ++id) {
+    v1::DecodeOptions options;
+    options.set_max_length(12);
+    if (id % 2 == 0) {
+      options.set_beam_size(1);
+    } else {
+      options.set_sampling(v1::SAMPLING_RANDOM);
+      options.set_n_best(4);
+    }
+    if (id % 4 >= 2) {
+      SetIds({2, 5}, options.mutable_target_prefix());
+    }
+    const auto whole = Decode(options, {id, 3});
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    const size_t prefix = id % 4 >= 2 ? 3 : 0;  // bytes: "2 5"
+    if (whole->hypotheses(0).text().size() < prefix + 6) {
+      continue;
+    }
+    const std::string stop = whole->hypotheses(0).text().substr(prefix + 3, 3);
+    options.add_stop_strings("no such text");
+    options.add_stop_strings(stop);
+    CallOptions call;
+    std::map<int, std::vector<int32_t>> stable;
+    std::map<int, std::string> sent;
+    call.progress = [&](Progress progress) {
+      for (const search::StableTokens::Piece& piece : progress.stable) {
+        std::vector<int32_t>& all = stable[piece.sample];
+        all.insert(all.end(), piece.tokens.begin(), piece.tokens.end());
+        sent[piece.sample] =
+            AnswerText(model_->target(), all, progress.prefix_length, progress.stop_strings.get(),
+                       /*unfinished=*/true);
+      }
+    };
+    const auto cut = engine_->DecodeAndWait(model_, Ids({id, 3}), options, call);
+    ASSERT_TRUE(cut.ok()) << cut.status();
+    ASSERT_EQ(cut->hypotheses_size(), whole->hypotheses_size());
+    for (int i = 0; i < cut->hypotheses_size(); ++i) {
+      const std::string& text = whole->hypotheses(i).text();
+      const v1::Hypothesis& own = cut->hypotheses(i);
+      const size_t end = text.find(stop, prefix);
+      EXPECT_EQ(own.text(), text.substr(0, end)) << stop << " in " << text;
+      EXPECT_EQ(own.finish_reason() == v1::FINISH_REASON_STOP, end != std::string::npos);
+      EXPECT_EQ(sent[i], own.text().substr(0, sent[i].size()));
+      for (int t = 0; t < own.tokens_size(); ++t) {
+        EXPECT_EQ(own.tokens(t), whole->hypotheses(i).tokens(t));
+        EXPECT_EQ(own.token_log_probs(t), whole->hypotheses(i).token_log_probs(t));
+      }
+      stopped += end != std::string::npos ? 1 : 0;
+    }
+  }
+  EXPECT_GT(stopped, 20);
+  v1::DecodeOptions options;
+  options.add_stop_strings("");
+  options.add_stop_strings(std::string(257, 'x'));
+  options.add_logit_bias()->mutable_ids()->add_ids(2);
+  const std::string message(Decode(options).status().message());
+  EXPECT_THAT(message, HasSubstr("options.stop_strings[0]: has 0 bytes, must have 1 to 256"));
+  EXPECT_THAT(message, HasSubstr("options.stop_strings[1]: has 257 bytes"));
+  EXPECT_THAT(message, HasSubstr("options.logit_bias[0].bias: is not set"));
+}
+
+// exp(bias) times the odds of each token, over what remains.
+TEST_F(EngineOptionsTest, BiasesMultiplyOdds) {
+  v1::DecodeOptions options;
+  options.set_max_length(1);
+  options.set_top_tokens(kVocabulary);
+  const auto plain = Decode(options);
+  for (const float bias : {9.0f, 2.0f}) {  // the last counts
+    v1::LogitBias& added = *options.add_logit_bias();
+    added.mutable_ids()->add_ids(4);
+    added.mutable_ids()->add_ids(4);
+    added.set_bias(bias);
+  }
+  const auto biased = Decode(options);
+  ASSERT_TRUE(plain.ok() && biased.ok()) << plain.status() << biased.status();
+  std::map<int32_t, double> before;
+  std::map<int32_t, double> after;
+  for (int i = 0; i < kVocabulary; ++i) {
+    const v1::TopTokens& a = plain->hypotheses(0).top_tokens(0);
+    const v1::TopTokens& b = biased->hypotheses(0).top_tokens(0);
+    before[a.tokens(i)] = std::exp(a.log_probs(i));
+    after[b.tokens(i)] = std::exp(b.log_probs(i));
+  }
+  double sum = 0;
+  for (auto& [token, probability] : before) {
+    probability *= token == 4 ? std::exp(2.0) : 1.0;
+    sum += probability;
+  }
+  for (const auto& [token, probability] : before) {
+    EXPECT_NEAR(after[token], probability / sum, 1e-6) << token;
   }
 }
 

@@ -69,6 +69,8 @@ def test_sources_of_a_wrong_value(offline, source, message):
         ({"allowed_sequences": "A B"}, "allowed_sequences is str"),
         ({"allowed_sequences": ["A", 3]}, r"allowed_sequences\[1\] is int"),
         ({"hotwords": "A"}, "mapping of phrases to bonuses"),
+        ({"logit_bias": [3]}, "mapping of tokens to biases"),
+        ({"stop_strings": ["A", 3]}, r"stop_strings\[1\] is int"),
         ({"hotwords": {"A": "much"}}, r"hotwords\[0\].bonus is str"),
         ({"fusion": [("lm", 1)]}, "mapping of scorers to weights"),
         ({"beamsize": 5}, r"decode\(\) has no option 'beamsize'; did you mean beam_size\?"),

@@ -62,6 +62,10 @@ def test_options_of_every_kind(client):
     assert loud == client.decode("read", hotwords=[beamwright.Hotword("EH1", 5)])
     assert client.decode("read", hotwords=["EH1"]).best.reward in {0.0, 1.0}
     assert client.decode("read", renormalize=np.bool_(True), beam_size=np.int64(3), temperature=1)
+    cut = client.decode("read", target_prefix="R EH1", stop_strings=["zz", " D"])
+    assert (cut.text, cut.best.finish_reason) == ("R EH1", beamwright.FinishReason.STOP)
+    assert cut == client.decode("read", target_prefix="R EH1", stop_strings=" D")
+    assert client.decode("read", logit_bias={"EH1": 20, 25: 30, "IY1": -40}).tokens[0] == 25
     top = client.decode("read", top_tokens=3).best.top_tokens
     assert [len(one.tokens) for one in top] == [3] * len(top)
     steps = client.decode("read", lattice=True).lattice

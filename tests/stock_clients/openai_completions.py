@@ -96,8 +96,13 @@ def answers(client, grpc):
         if len(words) > 2:
             cut = complete(client, prompt, stop=["no such", words[2]]).choices[0]
             check(cut.text == text[: text.index(words[2])] and cut.finish_reason == "stop", f"{cut} of {text!r}")
+            letters = text.lstrip()[2:9]  # across the border of words, unless they are long
+            cut = complete(client, prompt, stop=letters).choices[0]
+            check(cut.text == text[: text.index(letters)] and cut.finish_reason == "stop", f"{cut} of {text!r}")
             ruled_out = complete(client, prompt, logit_bias={str(TOKENS.index(words[0])): -100}).choices[0].text
             check(not ruled_out.split() or ruled_out.split()[0] != words[0], ruled_out)
+    favourite = complete(client, "once", logit_bias={str(TOKENS.index("sang")): 100}, max_tokens=3).choices[0]
+    check(favourite.text.split() == ["sang"] * 3, favourite.text)
     wide = complete(client, "once", n=3, best_of=4)
     check([choice.index for choice in wide.choices] == [0, 1, 2], f"{wide}")
     check(len({choice.text for choice in wide.choices}) == 3, "equal hypotheses")
@@ -110,6 +115,11 @@ def samples(client):
     ask = lambda seed: complete(client, "once", temperature=1, n=4, seed=seed, max_tokens=20)  # noqa: E731
     texts = [[choice.text for choice in ask(seed).choices] for seed in (1, 1, 2)]
     check(texts[0] == texts[1] != texts[2], f"{texts}")
+    mean = lambda choice: np.mean(choice.logprobs.token_logprobs)  # noqa: E731
+    all_eight = complete(client, "once", temperature=1, n=8, seed=3, max_tokens=9, logprobs=0).choices
+    best_two = complete(client, "once", temperature=1, n=2, best_of=8, seed=3, max_tokens=9, logprobs=0).choices
+    expected = [choice.text for choice in sorted(all_eight, key=mean, reverse=True)[:2]]
+    check([choice.text for choice in best_two] == expected, f"{best_two} and not {expected}")
 
 
 def streams(client):
@@ -139,7 +149,7 @@ def refused(client):
             (openai.BadRequestError, "nosuchword", {"prompt": "nosuchword"}),
             (openai.BadRequestError, "max_tokens", {"max_tokens": 0}),
             (openai.BadRequestError, "best_of", {"n": 3, "best_of": 2}),
-            (openai.BadRequestError, "logit_bias", {"logit_bias": {"3": 5}}),
+            (openai.BadRequestError, "logit_bias", {"logit_bias": {"3": 500}}),
             (openai.BadRequestError, "stop", {"stop": [""]}),
             (openai.BadRequestError, "presence_penalty", {"presence_penalty": 1}),
             (openai.BadRequestError, "suffix", {"suffix": "end"}),

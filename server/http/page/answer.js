@@ -3,7 +3,7 @@ import { el, short } from './dom.js';
 
 const MOST_CELLS = 6000;
 const REASONS = { EOS: 'end token', LENGTH: 'maximum length', DEADLINE: 'deadline', SHUTDOWN: 'server ended',
-  END_OF_SOURCE: 'end of source' };
+  END_OF_SOURCE: 'end of source', STOP: 'stop string' };
 
 const reason = (hypothesis) => REASONS[hypothesis.finish_reason.replace('FINISH_REASON_', '')] ?? hypothesis.finish_reason;
 

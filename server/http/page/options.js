@@ -10,6 +10,7 @@ const MESSAGES = {
   'beamwright.v1.TargetTokens': 'tokens',
   'beamwright.v1.Hotword': 'hotword',
   'beamwright.v1.FusionWeight': 'fusion',
+  'beamwright.v1.LogitBias': 'bias',
 };
 
 /** "STOP_MODE_SAFE" among its kind is "safe". */
@@ -18,7 +19,7 @@ export function shortEnum(name, all) {
   return name.slice(prefix.length).toLowerCase().replaceAll('_', '-');
 }
 
-/** What the field of a schema takes: 'number', 'enum', 'bool', 'text', 'tokens', 'hotword', 'fusion'. */
+/** What the field of a schema takes: 'number', 'enum', 'bool', 'text', 'tokens', 'hotword', 'fusion', 'bias'. */
 export function kindOf(schema) {
   const one = schema.items ?? schema;
   if (one.$ref) return MESSAGES[one.$ref.split('/').pop()] ?? 'json';
@@ -48,6 +49,8 @@ function refusedBy(config) {
 /** Whether that kind of search has the option. */
 export const isKnown = (schema, search) => !search || !schema['x-searches'] || schema['x-searches'].includes(search);
 
+// Texts, one a line: white space counts, and \n stands for a line feed.
+const texts = (text) => text.split('\n').filter((line) => line !== '').map((line) => line.replaceAll('\\n', '\n'));
 const lines = (text) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '');
 
 // "x:2" is x with 2.
@@ -61,6 +64,7 @@ function pair(text) {
 function oneValue(kind, text) {
   if (kind === 'tokens') return { text };
   const [name, number] = pair(text);
+  if (kind === 'bias') return { text: name, bias: number };
   return kind === 'hotword' ? { text: name, bonus: number } : { name, weight: number };
 }
 
@@ -69,12 +73,16 @@ export function toJson(schema, text) {
   const kind = kindOf(schema);
   if (kind === 'number') return Number.isFinite(Number(text)) ? Number(text) : text;
   if (kind === 'bool') return text === 'true';
+  if (kind === 'text' && schema.type === 'array') return texts(text);
   if (kind === 'text' || kind === 'enum') return text;
   return schema.type === 'array' ? lines(text).map((line) => oneValue(kind, line)) : oneValue(kind, text);
 }
 
 /** The values of an option that may be given several times; for others one. */
-export const valuesOf = (schema, text) => (schema.type === 'array' ? lines(text) : [text]);
+export const valuesOf = (schema, text) => {
+  if (schema.type !== 'array') return [text];
+  return kindOf(schema) === 'text' ? texts(text) : lines(text);
+};
 export { pair };
 
 function defaultText(schema, fallback) {

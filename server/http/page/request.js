@@ -107,7 +107,7 @@ function pythonOption(name, schema, text) {
   if (kind === 'bool') return text === 'true' ? 'True' : 'False';
   if (kind === 'number') return Number.isFinite(Number(text)) ? String(Number(text)) : python(text);
   if (kind === 'enum') return python(shortEnum(text, schema.enum));
-  if (kind === 'hotword' || kind === 'fusion') {
+  if (kind === 'hotword' || kind === 'fusion' || kind === 'bias') {
     const pairs = valuesOf(schema, text).map(pair);
     return `{${pairs.map(([word, number]) => `${python(word)}: ${number ?? 1}`).join(', ')}}`;
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/text_codec.h"
+#include "tests/engine/bundle/written.h"
 
 namespace beamwright::bundle {
 namespace {
@@ -34,6 +35,14 @@ TEST(MarkedCodecTest, WordPieceGoesOnWithAWord) {
   const auto text = codec->Encode("able x");
   EXPECT_THAT(text->ids, ElementsAre(4, 0));
   EXPECT_THAT(text->unknown_positions, ElementsAre(1));
+}
+
+TEST(MarkedCodecTest, TokensWriteWhatDecodeWrites) {
+  ExpectWrittenInARow(*Marked(v1::SUBWORD_MARK_CONTINUATION, "un\n##aff\nable\n中\n文\n"));
+  ExpectWrittenInARow(*Marked(v1::SUBWORD_MARK_UNFINISHED, "lo@@\nw@@\ner\nlow\n中\n"));
+  ExpectWrittenInARow(*Marked(v1::SUBWORD_MARK_WORD_END, "lo\nw\ner</w>\nlow</w>\n"));
+  ExpectWrittenInARow(*Marked(v1::SUBWORD_MARK_BYTES, "h\nÃ©\nĠ\næ\nĸĩ\nĠhi\n"));
+  ExpectWrittenInARow(*Marked(v1::SUBWORD_MARK_ICEFALL_BYTES, "▁h\nũŏ\nƍ\nĹ\nĨ\n"));
 }
 
 TEST(MarkedCodecTest, SubwordNmtSaysThatAWordGoesOn) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/text_codec.h"
 #include "ops/base/file.h"
+#include "tests/engine/bundle/written.h"
 
 namespace beamwright::bundle {
 namespace {
@@ -49,6 +50,10 @@ class SentencePieceCodecTest : public ::testing::Test {
 };
 
 bool SentencePieceCodecTest::sanitized_ = false;
+
+TEST_F(SentencePieceCodecTest, TokensWriteWhatDecodeWrites) {
+  ExpectWrittenInARow(**TextCodec::Create(Config(), Model()), /*drops_spaces=*/true);
+}
 
 TEST_F(SentencePieceCodecTest, RoundTripsTextOfKnownCharacters) {
   ASSERT_FALSE(Model().empty());

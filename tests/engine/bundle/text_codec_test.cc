@@ -6,6 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "tests/engine/bundle/written.h"
 
 namespace beamwright::bundle {
 namespace {
@@ -47,6 +48,16 @@ TEST(CharactersTest, EncodesCharactersNotBytes) {
   EXPECT_EQ(codec->Decode({1, 2, 0, 3}), "é a€");
   EXPECT_EQ(codec->size(), 4);
   EXPECT_EQ(codec->unknown_id(), -1);
+}
+
+TEST(WrittenTest, TokensOfListsWriteWhatDecodeWrites) {
+  ExpectWrittenInARow(*Make(Config(v1::TEXT_FORM_CHARACTERS), "a\né\n \n€\n"));
+  ExpectWrittenInARow(*Make(Config(v1::TEXT_FORM_WHITESPACE), "a\nbc\n€\n"));
+  ExpectWrittenInARow(*Make(Config(v1::TEXT_FORM_PIECES), "▁a\nb\n▁c▁d\n€\n"));
+  v1::TextConfig ids = Config(v1::TEXT_FORM_IDS);
+  ids.set_size(12);
+  ids.add_end_tokens("3");
+  ExpectWrittenInARow(*Make(ids, ""));
 }
 
 TEST(CharactersTest, WithoutUnknownTokenTheCharacterIsNamed) {

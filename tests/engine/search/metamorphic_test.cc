@@ -100,6 +100,15 @@ TEST(MetamorphicTest, RenumberingTheVocabularyRenumbersTheAnswer) {
     mapped.constraints.required = map_all(options.constraints.required);
     mapped.constraints.shortlist = map(options.constraints.shortlist);
     std::sort(mapped.constraints.shortlist.begin(), mapped.constraints.shortlist.end());
+    for (search::TokenBias& bias : mapped.processors.logit_bias) {
+      bias.token = to[static_cast<size_t>(bias.token)];
+    }
+    if (options.stop_strings != nullptr) {
+      mapped.stop_strings = std::make_shared<const search::StopStrings>(
+          c.request.stops, [&](int32_t token, bool /*is_first*/) {
+            return c.request.writes[static_cast<size_t>(to[static_cast<size_t>(token)])];
+          });
+    }
     for (search::Hotword& hotword : mapped.constraints.hotwords) {
       hotword.tokens = map(hotword.tokens);
     }

@@ -121,6 +121,9 @@ std::vector<float> NaiveRules::Distribution(const Tokens& tokens, int num_genera
   }
   for (size_t i = 0; i < values.size(); ++i) {
     const auto token = static_cast<int32_t>(i);
+    for (const search::TokenBias& bias : p.logit_bias) {
+      values[i] += bias.token == token ? bias.bias : 0;
+    }
     const float r = static_cast<float>(p.repetition_penalty);
     if (Contains(tokens, token)) {
       values[i] = values[i] < 0 ? values[i] * r : values[i] / r;
@@ -153,6 +156,16 @@ double NaiveRules::Promise(const Tokens& tokens) const {
     }
   }
   return promise;
+}
+
+bool NaiveRules::Stops(const Tokens& tokens) const {
+  std::string text;
+  for (size_t i = options_.constraints.prefix.size(); !request_.stops.empty() && i < tokens.size();
+       ++i) {
+    text += request_.writes[static_cast<size_t>(tokens[i])];
+  }
+  return std::any_of(request_.stops.begin(), request_.stops.end(),
+                     [&](const std::string& stop) { return text.find(stop) != std::string::npos; });
 }
 
 bool NaiveRules::FollowsSoftPrefix(const Tokens& tokens) const {

@@ -37,6 +37,8 @@ class NaiveRules {
   double Earned(const Tokens& tokens) const;
   // The most that an unfinished hotword holds out.
   double Promise(const Tokens& tokens) const;
+  // Whether a stop string is in what the tokens behind the target prefix write.
+  bool Stops(const Tokens& tokens) const;
   bool FollowsSoftPrefix(const Tokens& tokens) const;
   // What scorer `index` says of a token, as it counts.
   float Said(size_t index, const Tokens& tokens, int32_t token) const;

@@ -36,6 +36,7 @@ class Search {
   NaiveHypothesis Extend(const Pair& pair) const;
   bool ReadPrefix();
   void TakeAlternatives();
+  void EndAtStops();
   // One step of the rows `members` of live_, who are `size` rows wide.
   void Step(const std::vector<size_t>& members, int size, int group,
             std::vector<NaiveHypothesis>& next, bool& best_ends);
@@ -119,6 +120,7 @@ NaiveHypothesis Search::Extend(const Pair& pair) const {
   child.sum += pair.log_prob;
   child.reward += rules_.Earned(child.tokens);
   child.ends = rules_.Ends(pair.token);
+  child.stops = !child.ends && rules_.Stops(child.tokens);
   child.score = rules_.Score(child);
   return child;
 }
@@ -162,6 +164,14 @@ void Search::TakeAlternatives() {
     }
   }
   live_ = std::move(next);
+}
+
+// Those that complete a stop string have taken their place in the beam, and end.
+void Search::EndAtStops() {
+  const auto stopped = std::stable_partition(live_.begin(), live_.end(),
+                                             [](const NaiveHypothesis& one) { return !one.stops; });
+  result_.hypotheses.insert(result_.hypotheses.end(), stopped, live_.end());
+  live_.erase(stopped, live_.end());
 }
 
 std::vector<Search::Pair> Search::TakeTurns(std::vector<Pair> sorted) const {
@@ -210,6 +220,7 @@ void Search::Step(const std::vector<size_t>& members, int size, int group,
     NaiveHypothesis child = Extend(pairs[rank]);
     child.group = group;
     if (!child.ends) {
+      best_ends = best_ends || (child.stops && rank == 0);
       next.push_back(std::move(child));
       ++lives;
     } else if (static_cast<int>(rank) < size) {
@@ -243,6 +254,7 @@ NaiveResult Search::Run() {
   while (generated_ < options_.max_length && !live_.empty()) {
     if (generated_ == 0 && num_alternatives > 0) {
       TakeAlternatives();
+      EndAtStops();
       ++generated_;
       ++result_.steps;
       continue;
@@ -261,6 +273,7 @@ NaiveResult Search::Run() {
       best_ends[static_cast<size_t>(group)] = ends;
     }
     live_ = std::move(next);
+    EndAtStops();
     ++generated_;
     ++result_.steps;
     if (generated_ == options_.max_length) {

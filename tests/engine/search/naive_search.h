@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "engine/search/options.h"
@@ -24,8 +25,9 @@ struct NaiveHypothesis {
   std::vector<double> scorer_sums;
   double fused = 0;
   double score = 0;
-  bool ends = false;  // closed by an end token
-  bool cut = false;   // ended by the maximum length
+  bool ends = false;   // closed by an end token
+  bool cut = false;    // ended by the maximum length
+  bool stops = false;  // ended by a stop string
   int group = 0;
 };
 
@@ -41,6 +43,9 @@ struct NaiveRequest {
   std::vector<std::vector<int32_t>> entries;
   // What options.scorers say: log-probabilities of all tokens after a sequence.
   std::vector<RawModel> scorers;
+  // What options.stop_strings was made from, and what each token writes.
+  std::vector<std::string> stops;
+  std::vector<std::string> writes;
 };
 
 // No sampling. Stop mode kSafe runs to the end here, like kNever: that the answers are equal is

@@ -39,8 +39,16 @@ void ExpectLawful(const Hypothesis& hypothesis, const NaiveRequest& request) {
   EXPECT_TRUE(std::equal(c.prefix.begin(), c.prefix.end(), hypothesis.tokens.begin()));
   EXPECT_LE(static_cast<int>(own.size()), options.max_length);
   EXPECT_TRUE(!ends || static_cast<int>(body.size()) >= p.min_length);
-  EXPECT_TRUE(ends || hypothesis.reason == FinishReason::kLength);
-  EXPECT_TRUE(ends || options.at_limit != search::AtLimit::kForceEnd);
+  std::string written;
+  for (const int32_t token : own) {
+    written += request.writes.empty() ? "" : request.writes[static_cast<size_t>(token)];
+  }
+  const bool stops =
+      std::any_of(request.stops.begin(), request.stops.end(),
+                  [&](const std::string& stop) { return written.find(stop) != std::string::npos; });
+  EXPECT_EQ(stops && !ends, hypothesis.reason == FinishReason::kStop);
+  EXPECT_TRUE(ends || stops || hypothesis.reason == FinishReason::kLength);
+  EXPECT_TRUE(ends || stops || options.at_limit != search::AtLimit::kForceEnd);
   EXPECT_GE(hypothesis.score, options.score_threshold);
   for (const int32_t token : own) {
     EXPECT_FALSE(Includes(p.suppressed, token) || Includes(options.banned_tokens, token));
@@ -105,6 +113,7 @@ TEST(OptionLawsTest, WithoutRenormalisationAnswersAreScoredAlike) {
     RandomCase c = MakeRandomCase(seed, 4);
     SearchOptions& options = c.request.options;
     options.processors.renormalize = false;
+    options.processors.logit_bias.clear();
     options.processors.repetition_penalty = 1;
     options.processors.temperature = 1;
     if (!Validate(options).ok()) {

@@ -177,6 +177,44 @@ void RandomiseScorers(Random& random, int sparsity, uint64_t seed, NaiveRequest&
   }
 }
 
+// Short strings over two letters, so that they begin within tokens and overlap.
+std::string Letters(Random& random, int least, int most) {
+  std::string text;
+  for (int i = random.In(least, most); i > 0; --i) {
+    text += random.OneIn(2) ? 'a' : 'b';
+  }
+  return text;
+}
+
+void RandomiseStops(Random& random, int sparsity, NaiveRequest& request) {
+  SearchOptions& options = request.options;
+  if (!random.OneIn(sparsity) || !options.constraints.required.empty() ||
+      options.constraints.allowed != nullptr) {
+    return;
+  }
+  for (int i = 0; i < options.vocabulary_size; ++i) {
+    request.writes.push_back(Letters(random, 0, 2));
+  }
+  for (int i = random.In(1, 3); i > 0; --i) {
+    request.stops.push_back(Letters(random, 1, 4));
+  }
+  options.stop_strings = std::make_shared<const search::StopStrings>(
+      request.stops, [writes = request.writes](int32_t token, bool /*is_first*/) {
+        return writes[static_cast<size_t>(token)];
+      });
+}
+
+void RandomiseBiases(Random& random, int sparsity, SearchOptions& options) {
+  if (!random.OneIn(sparsity) || !options.processors.renormalize) {
+    return;
+  }
+  for (int32_t token = 0; token < options.vocabulary_size; ++token) {
+    if (random.OneIn(3)) {
+      options.processors.logit_bias.push_back({token, static_cast<float>(random.In(-8, 8)) / 4});
+    }
+  }
+}
+
 std::string Join(const std::vector<int32_t>& tokens) { return absl::StrJoin(tokens, " "); }
 
 // What differs from the defaults.
@@ -222,6 +260,8 @@ std::string Describe(uint64_t seed, const NaiveRequest& request) {
   add("in order", c.required_in_order ? 1 : 0, 0);
   add("suppressed sequences", static_cast<double>(p.suppressed_sequences.size()), 0);
   add("entries", static_cast<double>(request.entries.size()), 0);
+  add("stops", static_cast<double>(request.stops.size()), 0);
+  add("biases", static_cast<double>(p.logit_bias.size()), 0);
   for (const auto& sequence : c.required) {
     list("required", sequence);
   }
@@ -256,6 +296,8 @@ RandomCase MakeRandomCase(uint64_t seed, int sparsity) {
     }
     return scores;
   };
+  RandomiseStops(random, sparsity, result.request);
+  RandomiseBiases(random, sparsity, options);
   result.name = Describe(seed, result.request);
   return result;
 }

@@ -85,10 +85,12 @@ TEST_F(MetricsTest, AnswersAreCountedByWhatEndedThem) {
   metrics_.CountSources(
       *model_, AnswersThatEndedFor({v1::FINISH_REASON_EOS, v1::FINISH_REASON_LENGTH,
                                     v1::FINISH_REASON_LENGTH, v1::FINISH_REASON_DEADLINE,
-                                    v1::FINISH_REASON_SHUTDOWN, v1::FINISH_REASON_END_OF_SOURCE}));
+                                    v1::FINISH_REASON_SHUTDOWN, v1::FINISH_REASON_END_OF_SOURCE,
+                                    v1::FINISH_REASON_STOP}));
   const std::string text = metrics_.Text();
   const std::vector<std::pair<std::string, int>> counts = {
-      {"eos", 1}, {"max_length", 2}, {"deadline", 1}, {"shutdown", 1}, {"end_of_source", 1}};
+      {"eos", 1},      {"max_length", 2},    {"deadline", 1},
+      {"shutdown", 1}, {"end_of_source", 1}, {"stop_string", 1}};
   for (const auto& [reason, count] : counts) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat(R"(beamwright_finished_total{model="g2p-en",reason=")",
                                              reason, R"(",version="1"} )", count, "\n")));

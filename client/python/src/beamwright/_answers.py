@@ -35,6 +35,7 @@ _FINISH_REASONS = (
     FinishReason.DEADLINE,
     FinishReason.SHUTDOWN,
     FinishReason.END_OF_SOURCE,
+    FinishReason.STOP,
 )
 # One range of sources with a reported error; a call has no further ones.
 _MOST_SOURCES = 1 << 16

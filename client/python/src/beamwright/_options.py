@@ -78,6 +78,10 @@ class DecodeOptions(TypedDict, total=False):
     """
     deadline_result: DeadlineResultName | None
     """What a search that reaches its deadline answers: error or best-so-far. Default error."""
+    stop_strings: str | Sequence[str] | None
+    """An answer ends, and its text is cut off, where this occurs behind the target prefix. Text of
+    at most 256 bytes; at most 16 of them.
+    """
     repetition_penalty: float | None
     """Divides the logit of each token that the hypothesis has already; multiplies it if negative.
     0.01 to 100; default 1.
@@ -96,6 +100,8 @@ class DecodeOptions(TypedDict, total=False):
     """
     renormalize: bool | None
     """Whether log-probabilities are renormalised over what the processors leave. Default true."""
+    logit_bias: Mapping[int | str, float] | None
+    """Added to the logit of each of the tokens. At most 1024 of them."""
     target_prefix: TargetLike | None
     """Every hypothesis starts with it; it is read in one row and not counted as generated."""
     score_prefix: bool | None
@@ -221,6 +227,7 @@ DECODE_OPTIONS = {
     "beam_threshold": Rule(kind="float", type="float", text='In each step, hypotheses that rank lower than the best by more than this are dropped. Unset: off. At least 0 nats.', minimum=0),
     "coverage_penalty": Rule(kind="float", type="float", text='Weight of the coverage penalty wu: source positions that got little attention lower the score. 0 to 100; default 0.', minimum=0, maximum=100),
     "deadline_result": Rule(kind="enum", type="DeadlineResultName", text='What a search that reaches its deadline answers: error or best-so-far. Default error.', choices={'error': 1, 'best-so-far': 2}),
+    "stop_strings": Rule(kind="strs", type="str | Sequence[str]", text='An answer ends, and its text is cut off, where this occurs behind the target prefix. Text of at most 256 bytes; at most 16 of them.'),
     "repetition_penalty": Rule(kind="float", type="float", text='Divides the logit of each token that the hypothesis has already; multiplies it if negative. 0.01 to 100; default 1.', minimum=0.01, maximum=100),
     "no_repeat_ngram": Rule(kind="int", type="int", text='No n-gram of this length occurs twice; 0 allows all. 0 to 64 tokens; default 0.', minimum=0, maximum=64),
     "suppress_tokens": Rule(kind="tokens", type="TargetLike", text='Tokens that are never chosen.'),
@@ -228,6 +235,7 @@ DECODE_OPTIONS = {
     "suppress_sequences": Rule(kind="token_lists", type="Sequence[TargetLike]", text='A sequence that never occurs. At most 1024 of them.'),
     "temperature": Rule(kind="float", type="float", text='Logits are divided by it: above 1 flattens the distribution, below 1 sharpens it. 0.01 to 100; default 1.', minimum=0.01, maximum=100),
     "renormalize": Rule(kind="bool", type="bool", text='Whether log-probabilities are renormalised over what the processors leave. Default true.'),
+    "logit_bias": Rule(kind="logit_bias", type="Mapping[int | str, float]", text='Added to the logit of each of the tokens. At most 1024 of them.'),
     "target_prefix": Rule(kind="tokens", type="TargetLike", text='Every hypothesis starts with it; it is read in one row and not counted as generated.'),
     "score_prefix": Rule(kind="bool", type="bool", text='Whether the target prefix counts in log_prob, score and length. Default false.'),
     "soft_prefix": Rule(kind="tokens", type="TargetLike", text='Preferred beginning: what a hypothesis goes on with as long as it has followed it.'),

@@ -219,6 +219,17 @@ def _set_hotwords(field: Any, value: Any, argument: str) -> None:
         message.bonus = _real(hotword.bonus, f"{argument}[{place}].bonus")
 
 
+def _set_logit_bias(field: Any, value: Any, argument: str) -> None:
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(
+            f"{argument} is {_kind_of(value)} {_shown(value)}; a mapping of tokens to biases is expected"
+        )
+    for tokens, bias in value.items():
+        message = field.add()
+        set_target(message, tokens if isinstance(tokens, str) else [tokens], f"{argument}[{tokens!r}]")
+        message.bias = _real(bias, f"{argument}[{tokens!r}]")
+
+
 def _set_option(message: Any, name: str, rule: Rule, value: Any) -> None:
     if rule.kind == "int":
         setattr(message, name, _whole(value, name, rule))
@@ -246,6 +257,14 @@ def _set_option(message: Any, name: str, rule: Rule, value: Any) -> None:
         entries = _listed(value, name, "a list of texts or of lists of token ids")
         for place, entry in enumerate(entries):
             set_target(getattr(message, name).add(), entry, f"{name}[{place}]")
+    elif rule.kind == "strs":
+        texts = [value] if isinstance(value, str) else _listed(value, name, "a text or a list of texts")
+        for place, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise ArgumentTypeError(f"{name}[{place}] is {_kind_of(text)} {_shown(text)}; text is expected")
+        getattr(message, name).extend(texts)
+    elif rule.kind == "logit_bias":
+        _set_logit_bias(getattr(message, name), value, name)
     elif rule.kind == "hotwords":
         _set_hotwords(getattr(message, name), value, name)
     else:

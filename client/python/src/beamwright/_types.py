@@ -94,6 +94,8 @@ class FinishReason(str, enum.Enum):
     """Was under way when the server had to end."""
     END_OF_SOURCE = "end-of-source"
     """Of a search by frames: the last frame was read."""
+    STOP = "stop"
+    """One of `stop_strings` is complete; the text ends before it."""
 
 
 @dataclass(frozen=True)

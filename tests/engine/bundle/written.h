@@ -1,0 +1,52 @@
+// What TextCodec::Written promises of every codec.
+#ifndef BEAMWRIGHT_TESTS_ENGINE_BUNDLE_WRITTEN_H_
+#define BEAMWRIGHT_TESTS_ENGINE_BUNDLE_WRITTEN_H_
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/strip.h"
+#include "engine/bundle/byte_pieces.h"
+#include "engine/bundle/text_codec.h"
+
+namespace beamwright::bundle {
+
+// Random ids, some of them outside the vocabulary: what they write in a row is what Decode writes.
+// drops_spaces: Decode may leave out all spaces at the beginning; ids are of the vocabulary alone.
+inline void ExpectWrittenInARow(const TextCodec& codec, bool drops_spaces = false) {
+  const auto shown = [=](std::string text) {
+    return drops_spaces ? std::string(absl::StripLeadingAsciiWhitespace(text)) : text;
+  };
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<int32_t> ids(random() % 7);
+    std::string bytes;
+    std::vector<size_t> starts;
+    bool is_first = true;
+    for (int32_t& id : ids) {
+      id = static_cast<int32_t>(random() %
+                                static_cast<size_t>(codec.size() + (drops_spaces ? 0 : 1)));
+      starts.push_back(bytes.size());
+      bytes += codec.Written(id, is_first);
+      is_first = is_first && codec.Written(id, false).empty();
+    }
+    const std::string text = shown(codec.Decode(ids));
+    const std::string written = shown(ValidUtf8(bytes));
+    ASSERT_TRUE(text == written || text == absl::StripSuffix(written, " ")) << written;
+    // Where a character begins, what follows can be left out.
+    for (const size_t start : starts) {
+      if (start < bytes.size() && (bytes[start] & 0xC0) != 0x80) {
+        const std::string before = shown(codec.DecodeBefore(ids, bytes.substr(start)));
+        ASSERT_EQ(before, shown(ValidUtf8(bytes.substr(0, start)))) << written;
+      }
+    }
+  }
+}
+
+}  // namespace beamwright::bundle
+
+#endif  // BEAMWRIGHT_TESTS_ENGINE_BUNDLE_WRITTEN_H_
