@@ -212,11 +212,12 @@ class LayerJoiner {
       const std::vector<ValueId>& inputs = graph_.node(scores).inputs;
       const size_t number = Known(inputs[1]).has_value() ? 1 : 0;
       const std::optional<float> known = NumberOf(inputs[number]);
-      if (!known.has_value() || Known(inputs[number]).rank() > shape->rank()) {
+      const int product = inputs[1 - number].node;
+      // A number of more axes than the product would add axes to it.
+      if (!known.has_value() || ShapeOf(inputs[1 - number]).rank() != shape->rank()) {
         return std::nullopt;
       }
       scale = *known;
-      const int product = inputs[1 - number].node;
       if (OnlyReader(product, "Multiply") != scores) {
         return std::nullopt;
       }

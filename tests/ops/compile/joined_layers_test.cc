@@ -111,6 +111,20 @@ TEST(JoinedLayersTest, AttentionIsOneNode) {
   }
 }
 
+// A number with more axes than the scores gives them one more.
+TEST(JoinedLayersTest, NumbersWithMoreAxesStay) {
+  GraphBuilder graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, -1, 12});
+  const auto keys = graph.Add("Transpose", {x, graph.Ints({0, 2, 1})});
+  const auto scores = graph.Add("MatMul", {x, keys});
+  const auto scaled = graph.Add("Multiply", {graph.Constant(Noise({1, 1, 1, 1})), scores});
+  const auto shares = graph.Add("SoftMax", {scaled}, {{"axis", int64_t{-1}}});
+  graph.Result("y", graph.Add("MatMul", {shares, graph.Add("Unsqueeze", {x, graph.Ints({0})})}));
+  graph.Result("shares", shares);
+  const Graph joined = JoinedWithSameBits(graph.Build(), {Noise({2, 5, 12})}, &JoinLayers);
+  EXPECT_EQ(CountOf(joined, "Attention"), 0);
+}
+
 // What is read in between, or is something else, stays.
 TEST(JoinedLayersTest, OthersStay) {
   GraphBuilder graph;
