@@ -1,6 +1,7 @@
 #include "engine/model/compile_graphs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -195,7 +196,8 @@ ops::DecoderPorts PortsOf(const v1::DecoderConfig& config) {
   ports.loop = config.loop();
   ports.token_input = config.token_input();
   for (const v1::StateConfig& state : config.states()) {
-    ports.states.push_back({state.input(), state.output(), state.constant()});
+    ports.states.push_back({state.input(), state.output(),
+                            state.has_encoder_output() ? std::nanf("") : state.constant()});
   }
   for (const v1::MemoryConfig& memory : config.memory()) {
     ports.memory.push_back(memory.input());

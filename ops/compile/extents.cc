@@ -1,7 +1,9 @@
 #include "ops/compile/extents.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "ops/compile/filled_values.h"
 #include "ops/compile/short_lists.h"
 
 namespace beamwright::ops {
@@ -42,6 +44,66 @@ std::optional<Extent> Quotient(const Extent& a, const Extent& b) {
   return quotient;
 }
 
+bool Symbols::AddTerms(const Extent& extent, int64_t sign, Terms& terms) const {
+  const auto sum = extent.symbols.size() == 1 ? terms_.find(extent.symbols[0]) : terms_.end();
+  const Terms single = {{extent.symbols, 1}};
+  for (const auto& [symbols, count] : sum == terms_.end() ? single : sum->second) {
+    int64_t scaled = 0;
+    int64_t& total = terms[symbols];
+    if (__builtin_mul_overflow(count, extent.number, &scaled) ||
+        __builtin_mul_overflow(scaled, sign, &scaled) ||
+        __builtin_add_overflow(total, scaled, &total)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Extent> Symbols::Combine(const Extent& a, const Extent& b, int64_t sign) {
+  Terms terms;
+  if (!AddTerms(a, 1, terms) || !AddTerms(b, sign, terms)) {
+    return std::nullopt;
+  }
+  int64_t divisor = 0;
+  for (auto at = terms.begin(); at != terms.end();) {
+    divisor = std::gcd(divisor, at->second);
+    at = at->second == 0 ? terms.erase(at) : std::next(at);
+  }
+  if (terms.size() < 2) {
+    return terms.empty() ? Extent{0, {}} : Extent{terms.begin()->second, terms.begin()->first};
+  }
+  // Multiples of one sum are multiples of one symbol.
+  divisor *= terms.begin()->second < 0 ? -1 : 1;
+  bool is_extent = true;
+  for (auto& [symbols, count] : terms) {
+    count /= divisor;
+    is_extent = is_extent && Extent{count, symbols}.is_extent();
+  }
+  const auto [sum, is_new] = sums_.try_emplace(terms, 0);
+  if (is_new) {
+    sum->second = (is_extent ? New() : NewInteger()).symbols[0];
+    terms_[sum->second] = std::move(terms);
+  }
+  return Extent{divisor, {sum->second}};
+}
+
+bool Symbols::AtMost(const Extent& a, const Extent& b) {
+  Terms terms;
+  return AddTerms(b, 1, terms) && AddTerms(a, -1, terms) &&
+         std::all_of(terms.begin(), terms.end(), [](const auto& term) {
+           return term.second == 0 || Extent{term.second, term.first}.is_extent();
+         });
+}
+
+std::vector<int> Symbols::Parts(int symbol) const {
+  const auto sum = terms_.find(symbol);
+  std::vector<int> parts;
+  for (const auto& [symbols, count] : sum == terms_.end() ? Terms{{{symbol}, 1}} : sum->second) {
+    parts.insert(parts.end(), symbols.begin(), symbols.end());
+  }
+  return parts;
+}
+
 Extent AlignedAt(const std::vector<Extent>& extents, size_t rank, size_t place) {
   const size_t front = rank - extents.size();
   return place < front ? Extent{} : extents[place - front];
@@ -77,6 +139,14 @@ std::optional<std::vector<Extent>> Declared(const PartialShape& shape, Symbols& 
 }
 
 }  // namespace
+
+void ShareExtent(int64_t axis, int64_t number, Node& parameter) {
+  const PartialShape& shape = parameter.outputs[0].shape;
+  if (shape.has_rank() && axis > 0 && axis < shape.rank() &&
+      shape.dim(static_cast<int>(axis)) == PartialShape::kDynamic) {
+    parameter.attributes.Set(kSharedExtent, std::vector<int64_t>{axis, number});
+  }
+}
 
 bool TakesEveryElement(const LoopInput& rule) {
   const bool forward = rule.start == 0 && rule.end == -1 && rule.stride == 1;
@@ -145,10 +215,17 @@ class ExtentsFinder {
     if (node.op == "GatherElements") {
       return Input(node, 1).shape;
     }
+    if (node.op == "Concat") {
+      return JoinedShape(node);
+    }
+    if (node.op == "Slice") {
+      return SlicedShape(node);
+    }
     if (node.op == "Range") {
       return CountedShape(node);
     }
-    if (node.op == "SoftMax" || node.op == "LogSoftmax" || node.op == "CumSum") {
+    if (node.op == "SoftMax" || node.op == "LogSoftmax" || node.op == "CumSum" ||
+        node.op == "ScatterNDUpdate" || node.op == "ScatterElementsUpdate") {
       return Input(node, 0).shape;
     }
     return std::nullopt;
@@ -174,17 +251,87 @@ class ExtentsFinder {
     return repeated;
   }
 
-  // Of 0, 1, .. n - 1, where n is an extent: [n].
-  std::optional<std::vector<Extent>> CountedShape(const Node& node) const {
-    const auto is_number = [&](size_t port, int64_t number) {
-      const auto& value = Input(node, port).elements;
-      return value.has_value() && value->size() == 1 && value->front() == Extent{number, {}};
-    };
-    const auto& stop = Input(node, 1).elements;
-    return is_number(0, 0) && is_number(2, 1) && stop.has_value() && stop->size() == 1 &&
-                   stop->front().is_extent()
-               ? stop
+  // The only element of an input; nothing if it is not known, or there are several.
+  std::optional<Extent> Single(const Node& node, size_t port) const {
+    const auto& value = Input(node, port).elements;
+    return value.has_value() && value->size() == 1 ? std::optional(value->front()) : std::nullopt;
+  }
+
+  // Of n, n + 1, .. m - 1, where m is at least n: [m - n].
+  std::optional<std::vector<Extent>> CountedShape(const Node& node) {
+    const std::optional<Extent> start = Single(node, 0);
+    const std::optional<Extent> stop = Single(node, 1);
+    if (!start.has_value() || !stop.has_value() || Single(node, 2) != Extent{} ||
+        !symbols_.AtMost(*start, *stop)) {
+      return std::nullopt;
+    }
+    const std::optional<Extent> count = symbols_.Difference(*stop, *start);
+    return count.has_value() ? std::optional(std::vector<Extent>{*count}) : std::nullopt;
+  }
+
+  // The sum on the axis along which values are joined; on the others they agree.
+  std::optional<std::vector<Extent>> JoinedShape(const Node& node) {
+    std::optional<std::vector<Extent>> joined = Input(node, 0).shape;
+    const int64_t given = node.attributes.Int("axis", 0).value_or(0);
+    const std::optional<size_t> axis =
+        joined.has_value() ? AxisOf(given, joined->size()) : std::nullopt;
+    for (size_t port = 1; axis.has_value() && port < node.inputs.size(); ++port) {
+      const auto& shape = Input(node, port).shape;
+      if (!shape.has_value() || shape->size() != joined->size()) {
+        return std::nullopt;
+      }
+      const std::optional<Extent> sum = symbols_.Sum((*joined)[*axis], (*shape)[*axis]);
+      if (!sum.has_value()) {
+        return std::nullopt;
+      }
+      (*joined)[*axis] = *sum;
+    }
+    return axis.has_value() ? joined : std::nullopt;
+  }
+
+  // Where a Slice of step 1 begins or ends on an axis of this extent.
+  std::optional<Extent> PlaceOn(const Extent& extent, const Extent& given) {
+    constexpr int64_t kEnd = 1 << 30;  // and more: as far as there is anything
+    if (given.is_number() && (given.number >= kEnd || given.number <= -kEnd)) {
+      return given.number > 0 ? extent : Extent{0, {}};
+    }
+    const std::optional<Extent> place =
+        given.is_number() && given.number < 0 ? symbols_.Sum(extent, given) : std::optional(given);
+    return place.has_value() && symbols_.AtMost(Extent{0, {}}, *place) &&
+                   symbols_.AtMost(*place, extent)
+               ? place
                : std::nullopt;
+  }
+
+  // Extents that are not known get new symbols.
+  std::optional<std::vector<Extent>> SlicedShape(const Node& node) {
+    std::optional<std::vector<Extent>> shape = Input(node, 0).shape;
+    const auto& starts = Input(node, 1).elements;
+    const auto& stops = Input(node, 2).elements;
+    const auto& steps = Input(node, 3).elements;
+    const auto& axes = Input(node, 4).elements;
+    const bool known =
+        shape.has_value() && starts.has_value() && stops.has_value() && steps.has_value() &&
+        stops->size() == starts->size() && steps->size() == starts->size() &&
+        (node.inputs.size() < 5 || (axes.has_value() && axes->size() == starts->size()));
+    for (size_t i = 0; known && i < starts->size(); ++i) {
+      const Extent stated =
+          node.inputs.size() < 5 ? Extent{static_cast<int64_t>(i), {}} : (*axes)[i];
+      const std::optional<size_t> axis =
+          stated.is_number() ? AxisOf(stated.number, shape->size()) : std::nullopt;
+      if (!axis.has_value()) {
+        return std::nullopt;
+      }
+      Extent& extent = (*shape)[*axis];
+      const std::optional<Extent> start = PlaceOn(extent, (*starts)[i]);
+      const std::optional<Extent> stop = PlaceOn(extent, (*stops)[i]);
+      const bool is_plain = start.has_value() && stop.has_value() && (*steps)[i] == Extent{} &&
+                            symbols_.AtMost(*start, *stop);
+      const std::optional<Extent> count =
+          is_plain ? symbols_.Difference(*stop, *start) : std::nullopt;
+      extent = count.has_value() ? *count : symbols_.New();
+    }
+    return known ? shape : std::nullopt;
   }
 
   // Whether input 0 is [1, 1, ..], at most `rank` ones.
@@ -266,7 +413,7 @@ class ExtentsFinder {
     if (computed.has_value()) {
       FindKnown(computed, value);
     } else if (node.op != "Loop" && node.op != "Parameter" && node.outputs.size() == 1) {
-      FindElements(node, found_, info_, operators_, value);
+      FindElements(node, found_, info_, operators_, symbols_, value);
     }
     if (IsShortList(info.dtype, value) && !value.elements.has_value()) {
       value.elements.emplace();
@@ -278,6 +425,10 @@ class ExtentsFinder {
     }
     if (value.elements.has_value() && value.elements->size() == 1) {
       value.all = value.elements->front();
+    }
+    if (node.op != "Parameter" && node.outputs.size() == 1 && node.loop == nullptr &&
+        node.branches == nullptr) {
+      FindFill(node, computed, found_, operators_, symbols_, value);
     }
   }
 
@@ -455,10 +606,17 @@ Extents Extents::Find(const Graph& graph, const GraphInfo& info, const OperatorS
 std::vector<ValueExtents> ParametersWithRows(const Graph& graph, const std::vector<int>& row_axes,
                                              const Extent& rows, Symbols& symbols) {
   std::vector<ValueExtents> parameters(graph.parameters.size());
+  std::map<int64_t, Extent> shared;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const int axis = row_axes[i];
     auto& shape = parameters[i].shape;
-    shape = Declared(graph.node(graph.parameters[i]).outputs[0].shape, symbols);
+    const Node& node = graph.node(graph.parameters[i]);
+    shape = Declared(node.outputs[0].shape, symbols);
+    const auto shares = node.attributes.Ints(kSharedExtent, {}).value_or(std::vector<int64_t>());
+    if (shares.size() == 2 && shape.has_value() && static_cast<size_t>(shares[0]) < shape->size()) {
+      Extent& extent = (*shape)[static_cast<size_t>(shares[0])];
+      extent = extent.is_number() ? extent : shared.try_emplace(shares[1], extent).first->second;
+    }
     if (axis >= 0 && shape.has_value() && static_cast<size_t>(axis) < shape->size() &&
         !(*shape)[static_cast<size_t>(axis)].is_number()) {
       (*shape)[static_cast<size_t>(axis)] = rows;

@@ -8,6 +8,7 @@
 #ifndef BEAMWRIGHT_OPS_COMPILE_EXTENTS_H_
 #define BEAMWRIGHT_OPS_COMPILE_EXTENTS_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -45,18 +46,40 @@ struct ValueExtents {
   std::optional<std::vector<Extent>> elements;
   // Of integers of any number: what all elements equal.
   std::optional<Extent> all;
+  // And what no element is less, or more, than.
+  std::optional<Extent> least = {};
+  std::optional<Extent> most = {};
+  // What all elements equal, of the value's type: one element; without a value: not known.
+  Tensor fill = {};
 };
 
-// Hands out symbols.
+// Hands out symbols, and knows which of them are sums of others: a cache that gets one place more
+// has the extent L + 1, one symbol wherever it is computed.
 class Symbols {
  public:
   Extent New() { return Extent{1, {extents_++}}; }
   Extent NewInteger() { return Extent{1, {-++integers_}}; }
   int num_extents() const { return extents_; }
 
+  // a + b and a - b; nothing where a number would overflow.
+  std::optional<Extent> Sum(const Extent& a, const Extent& b) { return Combine(a, b, 1); }
+  std::optional<Extent> Difference(const Extent& a, const Extent& b) { return Combine(a, b, -1); }
+  // Whether a is at most b in every run, as far as that shows.
+  bool AtMost(const Extent& a, const Extent& b);
+  // The symbols that a symbol is made of: itself unless it is a sum.
+  std::vector<int> Parts(int symbol) const;
+
  private:
+  // Sums: products of symbols (none: a number), and how often each is taken.
+  using Terms = std::map<std::vector<int>, int64_t>;
+
+  bool AddTerms(const Extent& extent, int64_t sign, Terms& terms) const;
+  std::optional<Extent> Combine(const Extent& a, const Extent& b, int64_t sign);
+
   int extents_ = 0;
   int integers_ = 0;
+  std::map<Terms, int> sums_;
+  std::map<int, Terms> terms_;  // by symbol, of sums
 };
 
 class Extents {
@@ -80,11 +103,19 @@ class Extents {
   std::vector<std::unique_ptr<Extents>> bodies_;   // by node
 };
 
+// Attribute of a Parameter, {axis, number}: on that axis it has the extent of all Parameters with
+// the same number: those who fill them see to that.
+inline constexpr char kSharedExtent[] = "shared_extent";
+
+// Sets it, where the axis is there and the file leaves its extent open.
+void ShareExtent(int64_t axis, int64_t number, Node& parameter);
+
 // Whether a loop's input is sliced into all its elements, one at a time, forwards or backwards.
 bool TakesEveryElement(const LoopInput& rule);
 
 // The Parameters of a graph that a search runs: all that have an axis given in `row_axes` (by
-// Parameter, -1: none) share one symbol, `rows`, there, unless the extent is a number.
+// Parameter, -1: none) share one symbol, `rows`, there, unless the extent is a number; so do those
+// with a kSharedExtent.
 std::vector<ValueExtents> ParametersWithRows(const Graph& graph, const std::vector<int>& row_axes,
                                              const Extent& rows, Symbols& symbols);
 

@@ -81,8 +81,8 @@ LengthProof FollowPositions(const RowInputs& inputs, const GraphInfo& info,
     parameters[static_cast<size_t>(inputs.mask)] = {Kind::kRows, 1, 1};
   }
   const Extents extents = Extents::Find(graph, info, operators, given.symbols, given.parameters);
-  const RowFollower follower(graph, info, extents, RowExtents(given.positions), parameters,
-                             {operators, given.symbols, nullptr, "positions", &layers});
+  const RowFollower follower(graph, info, extents, RowExtents(given.positions, given.symbols),
+                             parameters, {operators, given.symbols, nullptr, "positions", &layers});
   LengthProof proof;
   proof.holds = true;
   for (size_t i = 0; i < graph.results.size(); ++i) {

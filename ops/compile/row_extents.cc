@@ -29,8 +29,13 @@ void RowExtents::Note(const ValueExtents& value, const RowInfo& info) {
 }
 
 bool RowExtents::IsIndependent(const Extent& extent) const {
-  return std::all_of(extent.symbols.begin(), extent.symbols.end(),
-                     [this](int symbol) { return independent_.count(symbol) > 0; });
+  // A sum is as good as what it is made of.
+  return std::all_of(extent.symbols.begin(), extent.symbols.end(), [this](int symbol) {
+    const std::vector<int> parts = symbols_->Parts(symbol);
+    return independent_.count(symbol) > 0 ||
+           std::all_of(parts.begin(), parts.end(),
+                       [this](int part) { return independent_.count(part) > 0; });
+  });
 }
 
 bool RowExtents::HasRows(const Extent& extent) const {

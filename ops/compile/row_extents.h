@@ -13,8 +13,9 @@ namespace beamwright::ops {
 
 class RowExtents {
  public:
-  // `rows` is the symbol of the number of rows.
-  explicit RowExtents(const Extent& rows) : row_symbol_(rows.symbols.at(0)) {}
+  // `rows` is the symbol of the number of rows; `symbols` must outlive this.
+  RowExtents(const Extent& rows, const Symbols& symbols)
+      : row_symbol_(rows.symbols.at(0)), symbols_(&symbols) {}
 
   // Takes note of a value's shape: extents of a fixed value, and those of a value with rows on its
   // other axes, are the same for any number of rows and whatever the rows hold. Nothing else is
@@ -36,6 +37,7 @@ class RowExtents {
                const std::vector<Extent>& repeats, const RowInfo& found) const;
 
   int row_symbol_;
+  const Symbols* symbols_;
   std::set<int> independent_;
 };
 

@@ -47,7 +47,7 @@ RowProof ProveRowsApart(const Graph& graph, const GraphInfo& info, const Operato
     }
   }
   const Extents extents = Extents::Find(graph, info, operators, symbols, known);
-  const RowFollower follower(graph, info, extents, RowExtents(rows),
+  const RowFollower follower(graph, info, extents, RowExtents(rows, symbols),
                              std::vector<RowInfo>(graph.parameters.size(), {Kind::kRows, 0, 1}),
                              {operators, symbols, scales});
   RowProof proof;

@@ -8,6 +8,7 @@
 #include "ops/base/status.h"
 #include "ops/compile/aligned_reshapes.h"
 #include "ops/compile/extents.h"
+#include "ops/compile/filled_values.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/integer_vectors.h"
 #include "ops/compile/joined_axes.h"
@@ -32,15 +33,20 @@ class Folder {
   // Whether anything changed.
   bool Run() {
     GraphCopy folded(graph_);
+    const std::vector<std::vector<int>> readers = ReadersByNode(graph_);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto index = static_cast<int>(i);
-      if (TakesWhole(graph_.node(index), extents_) || OverwritesAll(graph_.node(index), extents_)) {
+      if (const int kept = KeptTerm(index, readers[i]); kept >= 0) {
+        folded.Replace({index, 0}, folded.Of(graph_.nodes[i].inputs[static_cast<size_t>(kept)]));
+        changed_ = true;
+      } else if (TakesWhole(graph_.node(index), extents_) ||
+                 OverwritesAll(graph_.node(index), extents_)) {
         const size_t taken = graph_.nodes[i].op == "Slice" ? 0 : 2;
         folded.Replace({index, 0}, folded.Of(graph_.nodes[i].inputs[taken]));
         changed_ = true;
       } else if (graph_.nodes[i].op != "If" || !InlineTaken(index, folded)) {
         Node node = folded.Moved(index);
-        Fold(index, node, folded.to());
+        Fold(index, readers[i], node, folded.to());
         folded.Keep(index, std::move(node));
       }
     }
@@ -61,6 +67,18 @@ class Folder {
   bool IsKnown(ValueId id) const {
     return info_.constants[static_cast<size_t>(id.node)][static_cast<size_t>(id.output)]
         .has_value();
+  }
+
+  // The input that an addition of nothing hands on; -1: it adds something.
+  int KeptTerm(int index, const std::vector<int>& readers) const {
+    if (graph_.node(index).op != "Add") {
+      return -1;
+    }
+    std::vector<const Node*> nodes;
+    for (const int reader : readers) {
+      nodes.push_back(&graph_.node(reader));
+    }
+    return AddsNothing(graph_.node(index), extents_.of({index, 0}), extents_, nodes);
   }
 
   // Leaves a Slice the axes that it cuts: "x[:source.size(0), :source.size(1)]", of which the first
@@ -111,7 +129,7 @@ class Folder {
 
   // `node` is node `index` of the graph, its inputs those of the new graph, to which constants may
   // be appended.
-  void Fold(int index, Node& node, Graph& folded) {
+  void Fold(int index, const std::vector<int>& readers, Node& node, Graph& folded) {
     const bool structural = node.op == "Parameter" || node.op == "Constant" || node.op == "Result";
     if (structural || info_.IsKnown(index)) {
       return;
@@ -126,6 +144,7 @@ class Folder {
       FoldReversal(index, node, folded);
     }
     if (node.outputs.size() == 1 && node.loop == nullptr && node.branches == nullptr) {
+      changed_ |= FoldFills({graph_, info_, extents_, index, readers}, node, folded);
       FoldNumbers(index, node);
     }
   }

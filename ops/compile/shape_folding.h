@@ -8,6 +8,7 @@
 // * axes that are joined for a Transpose and come apart behind it are transposed apart;
 // * a Slice that takes all of its data goes, one that takes some axes whole keeps the others;
 // * a ScatterUpdate that writes over all of its data goes;
+// * masks that come to one number everywhere become that number, and go where it is added and zero;
 // * so do the indices of a MaxPool that nothing reads;
 // * what each row picks by its own number is picked with the rows as a batch axis;
 // * what attention picks by relative positions is one node, on the axes apart;

@@ -182,7 +182,7 @@ void FindKnown(const Tensor& known, ValueExtents& value) {
 }
 
 void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
-                  const OperatorSet& operators, ValueExtents& value) {
+                  const OperatorSet& operators, Symbols& symbols, ValueExtents& value) {
   const ValueExtents* const data = InputOf(node, found, 0);
   const DType dtype = node.outputs[0].dtype;
   // Extents are below 2^31 wherever i32 is written for them; narrower types may lose them.
@@ -218,6 +218,15 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
   } else if (node.op == "Multiply") {
     value.elements = ByElement(data, InputOf(node, found, 1),
                                [](const Extent& a, const Extent& b) { return Product(a, b); });
+  } else if (node.op == "Add") {
+    value.elements = ByElement(data, InputOf(node, found, 1),
+                               [&](const Extent& a, const Extent& b) { return symbols.Sum(a, b); });
+  } else if (node.op == "Subtract") {
+    value.elements =
+        ByElement(data, InputOf(node, found, 1),
+                  [&](const Extent& a, const Extent& b) { return symbols.Difference(a, b); });
+  } else if (node.op == "Range" && value.shape->front() == Extent{}) {
+    value.elements = data->elements;
   } else if (node.op == "Divide") {
     value.elements = ByElement(data, InputOf(node, found, 1), Divide);
   } else if (node.op == "Maximum") {

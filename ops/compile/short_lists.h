@@ -16,7 +16,7 @@ void FindKnown(const Tensor& known, ValueExtents& value);
 // Elements of the only output of `node`, whose inputs `found` knows; sets nothing if there is no
 // rule for it.
 void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
-                  const OperatorSet& operators, ValueExtents& value);
+                  const OperatorSet& operators, Symbols& symbols, ValueExtents& value);
 
 // What is known of the inputs of a node beyond `info`: extents and elements that are numbers in
 // every run, as the operator's own inference and kernel read them.

@@ -85,11 +85,10 @@ class RowFinder {
         axes[static_cast<size_t>(input.body_parameter)] = RowAxis(input);
       }
     }
-    Symbols symbols;
-    const Extent rows = symbols.New();
-    row_extents_.emplace(rows);
-    extents_ = Extents::Find(loop_.body, info_, operators_, symbols,
-                             ParametersWithRows(loop_.body, axes, rows, symbols));
+    const Extent rows = symbols_.New();
+    row_extents_.emplace(rows, symbols_);
+    extents_ = Extents::Find(loop_.body, info_, operators_, symbols_,
+                             ParametersWithRows(loop_.body, axes, rows, symbols_));
   }
 
   RowInfo LookCloser(int index, absl::Span<const RowInfo> inputs) const {
@@ -106,6 +105,7 @@ class RowFinder {
   const GraphInfo& info_;
   const OperatorSet& operators_;
   const std::vector<Scope>& scopes_;
+  Symbols symbols_;
   Extents extents_;
   std::optional<RowExtents> row_extents_;
   std::vector<RowInfo> rows_;  // by node

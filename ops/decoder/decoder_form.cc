@@ -191,6 +191,7 @@ absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
     BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
   }
   BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, Operators(), StepRowAxes(graph, ports, tokens)));
+  BW_RETURN_IF_ERROR(KeepComputedCaches(ports, graph, form.info));
   std::vector<CarriedValue> carried;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const absl::StatusOr<int> result = FindStateResult(graph, ports, i);

@@ -1,10 +1,15 @@
 #include "ops/decoder/step_inputs.h"
 
+#include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "ops/base/status.h"
+#include "ops/compile/computed_caches.h"
+#include "ops/compile/extents.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/growing_states.h"
 #include "ops/compile/shape_folding.h"
@@ -125,6 +130,28 @@ absl::Status TakeOneNumber(Graph& graph, GraphInfo& info) {
   return absl::OkStatus();
 }
 
+struct GrowingState {
+  CacheNodes nodes;
+  int axis = -1;
+};
+
+// States that start with a constant and grow: with nothing.
+std::vector<GrowingState> StatesFromNothing(const DecoderPorts& ports, const Graph& graph) {
+  std::vector<GrowingState> found;
+  for (const StatePorts& state : ports.states) {
+    const int parameter = NodeNamed(graph, graph.parameters, state.input);
+    const int result = NodeNamed(graph, graph.results, state.output);
+    if (parameter < 0 || result < 0 || std::isnan(state.constant)) {
+      continue;
+    }
+    const int axis = GrowingAxis(graph, parameter, graph.node(result).inputs[0]);
+    if (axis >= 0) {
+      found.push_back({{parameter, result}, axis});
+    }
+  }
+  return found;
+}
+
 // A step reads one token. The file of a step whose states grow often takes any number, and states
 // grow by one only then.
 absl::Status TakeOneToken(const DecoderPorts& ports, int tokens, Graph& graph, GraphInfo& info) {
@@ -143,7 +170,13 @@ absl::Status TakeOneToken(const DecoderPorts& ports, int tokens, Graph& graph, G
   BW_RETURN_IF_ERROR(FoldShapes(graph, info, Operators(), StepRowAxes(graph, ports, tokens)));
   BW_RETURN_IF_ERROR(TakeOneNumber(graph, info));
   // Declares what is known of the extents of values, where masks hide it from inference.
-  return FoldShapesOfSources(graph, info, Operators());
+  BW_RETURN_IF_ERROR(FoldShapesOfSources(graph, info, Operators()));
+  // They are equally long in each step.
+  for (const GrowingState& state : StatesFromNothing(ports, graph)) {
+    constexpr int64_t kLength = 0;
+    ShareExtent(state.axis, kLength, graph.node(state.nodes.parameter));
+  }
+  return absl::OkStatus();
 }
 
 // [rows, places] of a constant, for a cache [rows, ...]: one place more than the cache has before
@@ -304,6 +337,21 @@ absl::Status GiveStepInputs(const DecoderPorts& ports, int tokens, Graph& graph,
     BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
   }
   return absl::OkStatus();
+}
+
+absl::Status KeepComputedCaches(const DecoderPorts& ports, Graph& graph, GraphInfo& info) {
+  while (true) {
+    std::vector<CacheNodes> caches;
+    for (const GrowingState& state : StatesFromNothing(ports, graph)) {
+      caches.push_back(state.nodes);
+    }
+    std::optional<Graph> changed = KeepComputed(caches, graph, info);
+    if (!changed.has_value()) {
+      return absl::OkStatus();
+    }
+    graph = *std::move(changed);
+    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
+  }
 }
 
 }  // namespace beamwright::ops

@@ -36,9 +36,14 @@ std::vector<int> StepRowAxes(const Graph& graph, const DecoderPorts& ports, int 
 
 // Makes these inputs part of the step: a number [rows, 1] (or [rows], as the tokens) becomes a
 // state to which each step adds 1, a scalar or [1] is left to the loop's own number, a mask is
-// computed. Where states grow, `tokens` (index into graph.parameters) takes one token. Errors name
-// the state.
+// computed. Where states grow, `tokens` (index into graph.parameters) takes one token, and those
+// that start with a constant start empty, so that all are equally long; a constant of NaN says that
+// a state starts otherwise. Errors name the state.
 absl::Status GiveStepInputs(const DecoderPorts& ports, int tokens, Graph& graph, GraphInfo& info);
+
+// Has states that grow and start empty hold what the step computes of them
+// (ops/compile/computed_caches.h).
+absl::Status KeepComputedCaches(const DecoderPorts& ports, Graph& graph, GraphInfo& info);
 
 }  // namespace beamwright::ops
 

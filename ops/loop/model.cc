@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "ops/compile/elementwise_chains.h"
+#include "ops/compile/extents.h"
 #include "ops/compile/hoist_inputs.h"
 #include "ops/compile/item_scales.h"
 #include "ops/compile/joined_layers.h"
@@ -61,6 +62,13 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
   const bool is_for_one = proof != nullptr && IsForOneRow(graph);
   const Graph as_exported = is_for_one ? graph : Graph();
   model->graph_ = std::move(graph);
+  if (rows != nullptr && rows->mask >= 0 && rows->length_axis > 0) {
+    constexpr int64_t kLength = 0;
+    const std::vector<int>& parameters = model->graph_.parameters;
+    ShareExtent(rows->length_axis, kLength,
+                model->graph_.node(parameters[static_cast<size_t>(rows->source)]));
+    ShareExtent(1, kLength, model->graph_.node(parameters[static_cast<size_t>(rows->mask)]));
+  }
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, operators));
   BW_RETURN_IF_ERROR(proof == nullptr ? FoldShapes(model->graph_, info, operators)
                                       : FoldShapesOfSources(model->graph_, info, operators));

@@ -96,18 +96,67 @@ class Joiner {
  private:
   static constexpr absl::string_view kPrefix = "first_step/";
 
-  // What the encoder has for inputs of the first step. Of its tokens only the number of rows is
-  // read.
+  // What the encoder has for inputs of the first step.
   absl::Status NamePorts() {
     if (encoder_.output_size() != 1) {
       return Invalid("the encoder has ", encoder_.output_size(), " results, not one");
     }
     names_["encoder_hidden_states"] = encoder_.output(0).name();
     for (const onnx::ValueInfoProto& input : encoder_.input()) {
-      const bool is_mask = absl::StrContains(input.name(), "mask");
-      names_[is_mask ? "encoder_attention_mask" : "input_ids"] = input.name();
+      if (absl::StrContains(input.name(), "mask")) {
+        names_["encoder_attention_mask"] = input.name();
+      }
+    }
+    for (const onnx::ValueInfoProto& input : step_.input()) {
+      if (input.name() == "input_ids") {
+        names_[input.name()] = AddTokens(input.type().tensor_type().elem_type());
+      }
     }
     return absl::OkStatus();
+  }
+
+  // Tokens [rows, 1] for the encoder's rows, whichever: only their number is read.
+  std::string AddTokens(int type) {
+    const auto add = [this](const char* op, const std::vector<std::string>& inputs) {
+      onnx::NodeProto& node = *encoder_.add_node();
+      node.set_op_type(op);
+      node.set_name(absl::StrCat(kPrefix, "tokens/", op));
+      node.add_output(node.name());
+      for (const std::string& input : inputs) {
+        node.add_input(input);
+      }
+      return &node;
+    };
+    const auto list = [this](int64_t number) {
+      onnx::TensorProto& tensor = *encoder_.add_initializer();
+      tensor.set_name(absl::StrCat(kPrefix, "tokens/", number));
+      tensor.set_data_type(onnx::TensorProto::INT64);
+      tensor.add_dims(1);
+      tensor.add_int64_data(number);
+      return tensor.name();
+    };
+    const auto with_axis = [](onnx::NodeProto* node) {
+      onnx::AttributeProto& axis = *node->add_attribute();
+      axis.set_name("axis");
+      axis.set_type(onnx::AttributeProto::INT);
+      axis.set_i(0);
+      return node->output(0);
+    };
+    const std::string shape = add("Shape", {encoder_.output(0).name()})->output(0);
+    const std::string rows = with_axis(add("Gather", {shape, list(0)}));
+    const std::string extents = with_axis(add("Concat", {rows, list(1)}));
+    onnx::NodeProto* const tokens = add("ConstantOfShape", {extents});
+    onnx::AttributeProto& value = *tokens->add_attribute();
+    value.set_name("value");
+    value.set_type(onnx::AttributeProto::TENSOR);
+    value.mutable_t()->set_data_type(type);
+    value.mutable_t()->add_dims(1);
+    if (type == onnx::TensorProto::INT64) {
+      value.mutable_t()->add_int64_data(0);
+    } else {
+      value.mutable_t()->add_int32_data(0);
+    }
+    return tokens->output(0);
   }
 
   std::string NameOf(const std::string& name) const {

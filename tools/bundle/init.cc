@@ -19,6 +19,7 @@
 #include "tools/bundle/init_frames.h"
 #include "tools/bundle/init_marian.h"
 #include "tools/bundle/init_parts.h"
+#include "tools/bundle/merged_decoder.h"
 #include "tools/bundle/try_bundle.h"
 #include "tools/graph/replay.h"
 
@@ -119,8 +120,13 @@ class Initialiser {
     config_.set_name(options_.name);
     BW_RETURN_IF_ERROR(ReadEncoder());
     std::string graph;  // its name in the bundle
-    BW_ASSIGN_OR_RETURN(const Graph decoder, TakeGraph(options_.decoder, "decoder", files_, graph));
-    BW_RETURN_IF_ERROR(FindCrossMemory(decoder));
+    BW_ASSIGN_OR_RETURN(Graph decoder, TakeGraph(options_.decoder, "decoder", files_, graph));
+    const std::optional<MergedDecoder> merged = SplitMerged(files_[graph]);
+    if (merged.has_value()) {
+      BW_ASSIGN_OR_RETURN(decoder, TakeChangedGraph(options_.decoder, graph, merged->step, files_));
+      reasons_.push_back("the decoder's step: the branch of 'use_cache_branch'");
+    }
+    BW_RETURN_IF_ERROR(FindCrossMemory(decoder, merged));
     BW_RETURN_IF_ERROR(ReadTarget());
     ops::RoleHints hints = options_.hints;
     hints.target_ids = target_.size;
@@ -177,15 +183,17 @@ class Initialiser {
     return absl::OkStatus();
   }
 
-  // What the encoder lacks is in the first step, which optimum writes into the same folder.
-  absl::Status FindCrossMemory(const Graph& decoder) {
+  // What the encoder lacks is in the first step, which optimum writes into the same folder, or into
+  // the same file.
+  absl::Status FindCrossMemory(const Graph& decoder, const std::optional<MergedDecoder>& merged) {
     if (!encoder_.has_value() || !LacksCrossMemory(decoder, *encoder_)) {
       return absl::OkStatus();
     }
     constexpr absl::string_view kFirstStep = "decoder_model.onnx";
     const std::string path =
         absl::StrCat(options_.decoder.substr(0, options_.decoder.rfind('/') + 1), kFirstStep);
-    const absl::StatusOr<std::string> first_step = ReadFile(path);
+    const absl::StatusOr<std::string> first_step =
+        merged.has_value() ? absl::StatusOr<std::string>(merged->first_step) : ReadFile(path);
     if (!first_step.ok()) {
       return Invalid("'", options_.decoder,
                      "' reads keys and values of the source, which the "
@@ -202,9 +210,11 @@ class Initialiser {
     }
     BW_ASSIGN_OR_RETURN(encoder_,
                         TakeChangedGraph(options_.encoder, name, *std::move(joined), files_));
-    reasons_.push_back(absl::StrCat("keys and values of the source: by '", kFirstStep,
-                                    "', of what the encoder gives; the bundle's encoder has that "
-                                    "part of it"));
+    reasons_.push_back(absl::StrCat(
+        "keys and values of the source: by ",
+        merged.has_value() ? "the decoder's other branch" : absl::StrCat("'", kFirstStep, "'"),
+        ", of what the encoder gives; the bundle's encoder has that "
+        "part of it"));
     return absl::OkStatus();
   }
 

@@ -12,6 +12,7 @@
 #include "ops/compile/shape_folding.h"
 #include "ops/decoder/float_ports.h"
 #include "ops/graph/faults.h"
+#include "ops/graph/trace.h"
 #include "ops/import/onnx.h"
 #include "ops/kernels/movement.h"
 #include "ops/loop/loop_body.h"
@@ -96,9 +97,13 @@ absl::Status CheckEncoder(Graph graph, GraphFindings& findings) {
   const auto index_of = [&](const std::string& name) {
     return static_cast<int>(FindPort(inputs, name) - inputs.data());
   };
-  const RowInputs rows{index_of(roles->input), roles->length_kind == LengthKind::kLengths
-                                                   ? index_of(roles->length_input)
-                                                   : -1};
+  RowInputs rows{index_of(roles->input)};
+  if (roles->length_kind == LengthKind::kLengths) {
+    rows.lengths = index_of(roles->length_input);
+  } else if (roles->length_kind != LengthKind::kNone) {
+    rows.mask = index_of(roles->length_input);
+    rows.length_axis = FindLengthAxis(inputs[static_cast<size_t>(rows.source)].info.shape);
+  }
   RowProof proof;
   BW_RETURN_IF_ERROR(Model::Compile(std::move(graph), Precision::kF32, rows, proof).status());
   findings.encoder = std::move(proof);

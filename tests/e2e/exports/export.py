@@ -171,6 +171,13 @@ def random_request(export, rng):
     elif "image" in export.source:
         values = torch.randn(1, 1, HEIGHT, rng.randint(4, 28))
         source = features_of(values)
+    elif "features" in export.source:
+        extents = [rng.randint(*extent) if isinstance(extent, tuple) else extent for extent in export.source["features"][1:]]
+        values = torch.randn(1, *extents)
+        source = features_of(values)
+    elif "prompt" in export.source:  # of a language model: what its answers begin with
+        ids = [rng.randrange(2, SOURCES) for _ in range(rng.randint(1, 8))]
+        values, source = torch.tensor([ids]), {}
     else:
         ids = [rng.randrange(SOURCES) for _ in range(rng.randint(1, 12))]
         values, source = torch.tensor([ids]), {"ids": {"ids": ids}}
@@ -182,6 +189,8 @@ def random_request(export, rng):
         "length_penalty_alpha": rng.randint(1, 12) / 8,
         "stop": f"STOP_MODE_{rng.choice(['SAFE', 'NEVER'])}",
     }
+    if "prompt" in export.source:
+        options["target_prefix"] = {"ids": {"ids": ids}}
     if "image" in export.source:  # the limit shows which axis counted as the length
         options.update(max_length_factor=0.25, max_length_offset=rng.randint(1, 6))
         longest = math.ceil(0.25 * values.shape[3]) + options["max_length_offset"]
@@ -203,11 +212,12 @@ def write_answers(export, path, rng, requests, next_log_probs=next_log_probs, cl
                 raise RuntimeError("hardly any request has an answer that rounding can't change")
             continue
         ties += gaps.ties
+        given, given_steps = getattr(log_probs, "given", ((), ()))
         hypotheses = [
             {
-                "tokens": tokens,
+                "tokens": [*given, *tokens],
                 "finish_reason": f"FINISH_REASON_{'EOS' if tokens[-1] == END else 'LENGTH'}",
-                "token_log_probs": [float(np.float32(p)) for p in steps],
+                "token_log_probs": [float(np.float32(p)) for p in (*given_steps, *steps)],
                 "log_prob": total,
                 "score": score,
             }

@@ -21,7 +21,7 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-EXPORTERS = ("torchscript", "dynamo", "keras", "tf2onnx", "openvino", "optimised", "quantised")
+EXPORTERS = ("torchscript", "dynamo", "keras", "tf2onnx", "openvino", "optimum", "optimised", "quantised")
 # What cannot load, and why that is the file's fault.
 NO_PROJECTION = "the exporter leaves the projection's weights out of the file, which ONNX Runtime refuses as well"
 KNOWN = {"projected_lstm_dynamo": NO_PROJECTION, "projected_lstm_optimised": NO_PROJECTION}
@@ -83,8 +83,8 @@ def make_bundle(programs, folder, served, repository):
     out = repository / served.name / "1"
     shutil.rmtree(out.parent, ignore_errors=True)
     done = run(
-        programs / "beamwright-graph", "init", graph_file(folder, "encoder"), graph_file(folder, "decoder"),
-        "--out", out, "--name", served.name, "--begin", 0, "--end", 1,
+        programs / "beamwright-graph", "init",
+        *(file for side in ("encoder", "decoder") if (file := graph_file(folder, side)) is not None), "--out", out, "--name", served.name, "--begin", 0, "--end", 1,
         *(json.loads(flags.read_text()) if flags.exists() else []),
     )  # fmt: skip
     served.loads = done.returncode == 0
