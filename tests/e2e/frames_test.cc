@@ -1,5 +1,6 @@
-// A model without a decoder, over every protocol: CTC frames that requests bring are decoded,
-// streamed and scored alike by gRPC, REST, the Open Inference Protocol and the command line.
+// Models without a decoder, over every protocol: CTC frames that requests bring are decoded,
+// streamed and scored alike by gRPC, REST, the Open Inference Protocol and the command line, and so
+// are PNG and JPEG files.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <httplib.h>
@@ -11,6 +12,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
+#include "inference/grpc_service.grpc.pb.h"
+#include "ops/base/file.h"
+#include "tests/e2e/e2e_test.h"
 #include "tests/e2e/server_process.h"
 #include "tests/tools/graph/shell.h"
 
@@ -126,6 +130,102 @@ TEST_F(FramesTest, TargetsAreScoredAndFaultsNamed) {
   const auto refused = client_->Decode(request_, absl::Now() + absl::Minutes(1));
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("options.lattice: is for models with a decoder"));
+}
+
+std::string PictureFile(const std::string& name) {
+  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR "/tests/engine/picture/data/", name);
+}
+
+class PicturesTest : public ::testing::Test {
+ protected:
+  PicturesTest() {
+    folder_ = ops::testing_tools::TempPath("pictures-models");
+    const std::string made = BEAMWRIGHT_SOURCE_DIR "/tests/frames/exports/ocr_paddle/";
+    const auto init = ops::testing_tools::RunProgram(
+        {BEAMWRIGHT_GRAPH_PROGRAM, "init", made + "model.onnx", "--tokens", made + "dict.txt",
+         "--out", folder_ + "/ocr/1"});
+    EXPECT_EQ(init.exit_code, 0) << init.errors;
+    EXPECT_THAT(init.output, HasSubstr("requests may bring pictures, PNG or JPEG: blue first"));
+    server_ =
+        std::make_unique<ServerProcess>(std::vector<std::string>{"--model-repository", folder_});
+    EXPECT_GT(server_->WaitForPort(), 0) << server_->log();
+    client_ = *client::Client::Connect({.address = server_->address()});
+  }
+  ~PicturesTest() override { std::filesystem::remove_all(folder_); }
+
+  absl::StatusOr<v1::DecodeResponse> Decode(const std::string& file) {
+    v1::DecodeRequest request;
+    request.add_sources()->set_picture(file);
+    return client_->Decode(request, absl::Now() + absl::Minutes(1));
+  }
+
+  std::string folder_;
+  std::unique_ptr<ServerProcess> server_;
+  std::unique_ptr<client::Client> client_;
+};
+
+TEST_F(PicturesTest, EveryProtocolAnswersAlike) {
+  for (const std::string name : {"colour.png", "progressive.jpg"}) {
+    const std::string file = *ReadFile(PictureFile(name));
+    const auto decoded = Decode(file);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    const v1::Hypothesis& best = decoded->results(0).decoded().hypotheses(0);
+    ASSERT_FALSE(best.text().empty());
+
+    httplib::Client http("127.0.0.1", server_->http_port());
+    http.set_read_timeout(std::chrono::minutes(2));
+    const auto rest = http.Post(
+        "/v1/models/ocr:decode",
+        absl::StrCat(R"({"sources": [{"picture": ")", absl::Base64Escape(file), R"("}]})"),
+        "application/json");
+    ASSERT_TRUE(rest);
+    v1::DecodeResponse response;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(rest->body, &response).ok())
+        << rest->body;
+    EXPECT_EQ(response.results(0).decoded().hypotheses(0).SerializeAsString(),
+              best.SerializeAsString());
+
+    const auto infer = inference::GRPCInferenceService::NewStub(Connect(server_->address()));
+    inference::ModelInferRequest tensors;
+    tensors.set_model_name("ocr");
+    auto& input = *tensors.add_inputs();
+    input.set_name("source_picture");
+    input.set_datatype("BYTES");
+    input.add_shape(1);
+    input.mutable_contents()->add_bytes_contents(file);
+    tensors.add_outputs()->set_name("text");
+    inference::ModelInferResponse answer;
+    grpc::ClientContext context;
+    const grpc::Status status = infer->ModelInfer(&context, tensors, &answer);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_THAT(answer.SerializeAsString(), HasSubstr(best.text()));
+
+    const auto line = ops::testing_tools::RunProgram({BEAMWRIGHT_PROGRAM, "decode", "--server",
+                                                      server_->address(), "--picture",
+                                                      PictureFile(name), PictureFile("grey.jpg")});
+    EXPECT_EQ(line.exit_code, 0) << line.errors;
+    EXPECT_THAT(line.output, HasSubstr(best.text()));
+    EXPECT_THAT(line.output, HasSubstr(PictureFile(name) + "\n"));
+    EXPECT_THAT(line.output, HasSubstr(PictureFile("grey.jpg") + "\n"));
+  }
+  const auto models = ops::testing_tools::RunProgram(
+      {BEAMWRIGHT_PROGRAM, "models", "ocr", "--server", server_->address()});
+  EXPECT_THAT(models.output, HasSubstr("pictures, PNG or JPEG"));
+}
+
+TEST_F(PicturesTest, FaultsNameTheField) {
+  const auto message = [this](const std::string& file) {
+    const auto decoded = Decode(file);
+    EXPECT_EQ(decoded.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(decoded.status().message());
+  };
+  EXPECT_THAT(message("no picture"), HasSubstr("source.picture: is neither a PNG nor a JPEG file"));
+  std::string file = *ReadFile(PictureFile("colour.png"));
+  EXPECT_THAT(message(file.substr(0, 900)), HasSubstr("source.picture: the PNG file is broken"));
+  // A head of 16,640 x 16,640 pixels is refused before anything is unpacked.
+  file[18] = file[22] = 65;
+  file[17] = file[21] = 0;
+  EXPECT_THAT(message(file), HasSubstr("pixels; at most 16777216 are allowed"));
 }
 
 }  // namespace

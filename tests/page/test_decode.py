@@ -234,3 +234,36 @@ def test_features_by_file(page, tmp_path):
         tensor = body["sources"][0]["features"]
         assert (tensor["dtype"], tensor["shape"]) == ("f32", ["3", "2"])
         assert base64.b64decode(tensor["data"]) == features.tobytes()
+
+
+def test_picture_by_file_and_by_drop(page, tmp_path):
+    sent = []
+
+    def answer(route):
+        sent.append(route.request.post_data_json["sources"][0])
+        route.fulfill(json={"results": [{"decoded": {"hypotheses": [], "steps": 0, "compute_ms": 1}}], "model": "ocr", "version": "1", "numerics": "f32"})
+
+    summary = {"name": "ocr", "version": "1", "ready": True}
+    model = {"summary": summary, "config": {"ctc": {}, "picture": {}}, "encoder_input": {"name": "image", "dtype": "f32", "shape": ["3", "48", "-1"]}}
+    page.route("**/v1/models", lambda route: route.fulfill(json={"models": [summary]}))
+    page.route("**/v1/models/ocr", lambda route: route.fulfill(json=model))
+    page.route("**/v1/models/ocr:decode", answer)
+    data = (pathlib.Path(__file__).resolve().parents[1] / "engine" / "picture" / "data" / "colour.png").read_bytes()
+    (tmp_path / "line.png").write_bytes(data)
+    page.goto("/")
+    page.wait_for_function("() => document.getElementById('kind').value === 'picture'")  # what such a model reads
+    page.locator("#picture").set_input_files(tmp_path / "line.png")
+    decode = page.get_by_role("button", name="Decode", exact=True)
+    with page.expect_response("**/v1/models/ocr:decode"):
+        decode.click()
+    page.evaluate("""(bytes) => {
+      const files = new DataTransfer();
+      files.items.add(new File([new Uint8Array(bytes)], 'dropped.png', { type: 'image/png' }));
+      document.querySelector('.picture').dispatchEvent(new DragEvent('drop', { dataTransfer: files, bubbles: true, cancelable: true }));
+    }""", list(data[:100]))
+    page.locator(".picture").get_by_text("dropped.png").wait_for()
+    with page.expect_response("**/v1/models/ocr:decode"):
+        decode.click()
+    import base64
+    assert [base64.b64decode(source["picture"]) for source in sent] == [data, data[:100]]
+    page.get_by_text("No hypothesis:").wait_for()

@@ -13,6 +13,7 @@
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/cross_memory.h"
+#include "tools/bundle/encoder_picture.h"
 #include "tools/bundle/encoder_sound.h"
 #include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/framing.h"
@@ -179,6 +180,7 @@ class Initialiser {
     source_ = std::move(side.source);
     AddSound(FindSound(*encoder_, config_.encoder(), MetadataOf(options_.encoder), true, reasons_),
              files_, config_);
+    AddPicture(*encoder_, config_, reasons_);
     PadSources();
     return absl::OkStatus();
   }

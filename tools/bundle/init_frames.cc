@@ -16,6 +16,7 @@
 #include "ops/import/graph_file.h"
 #include "ops/numpy/npz.h"
 #include "tools/bundle/bundle_text.h"
+#include "tools/bundle/encoder_picture.h"
 #include "tools/bundle/encoder_sound.h"
 #include "tools/bundle/encoder_streaming.h"
 #include "tools/bundle/fixed_extents.h"
@@ -203,6 +204,7 @@ class FrameInitialiser {
     *config_.mutable_source() = SizedConfig(side.source);
     KeepMetadata(paths_.encoder);
     AddSound(FindSound(*encoder_, config_.encoder(), metadata_, false, reasons_), files_, config_);
+    AddPicture(*encoder_, config_, reasons_);
     return absl::OkStatus();
   }
 

@@ -1,5 +1,6 @@
 #include "tools/bundle/try_bundle.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,14 @@ std::vector<std::string> FactsOf(const engine::DecodeModel& model) {
                                  " frames, the next ", streaming.shift(), " later; each gives ",
                                  streaming.frames(), " frames, and states of ",
                                  streaming.state_bytes(), " bytes"));
+  }
+  if (model.parts().picture.has_value()) {
+    const v1::PictureConfig& picture = model.parts().picture->config();
+    facts.push_back(absl::StrCat(
+        "reads pictures, PNG or JPEG: ", picture.channels() == 1 ? "grey" : "in colour", ", ",
+        picture.height(), " pixels high, ",
+        picture.width() == 0 ? std::string("as wide as their ratio gives")
+                             : absl::StrCat(picture.width(), " wide")));
   }
   for (const engine::ScorerPart& scorer : model.parts().scorers) {
     if (!scorer.note.empty()) {

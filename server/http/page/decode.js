@@ -84,7 +84,7 @@ export class DecodePage {
       return ask({ ...own, trace: 0, lattice: true });
     });
     const { decoded } = response.results[0];
-    return { request: structuredClone({ ...request, features: null }), config: description?.config, response, decoded, picked: 0 };
+    return { request: structuredClone({ ...request, features: null, picture: null }), config: description?.config, response, decoded, picked: 0 };
   }
 
   #fail(index, error) {

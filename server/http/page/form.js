@@ -1,12 +1,12 @@
 // The form of a request, or of two that are compared.
 import { el } from './dom.js';
-import { readFeatures } from './npy.js';
+import { readFeatures, readPicture } from './npy.js';
 import { OptionPanel } from './options.js';
 import { newRequest } from './request.js';
 
 // Answers that a new request asks for.
 const SUGGESTED = 5;
-const KINDS = { text: 'Text', ids: 'Token ids', features: 'Features from a file' };
+const KINDS = { text: 'Text', ids: 'Token ids', picture: 'Picture from a file', features: 'Features from a file' };
 
 export class RequestForm {
   /** `calls`: describe(request), of a model; onrun(); onchange(). */
@@ -27,6 +27,12 @@ export class RequestForm {
     this.model = el('select', { id: 'model', onchange: take });
     this.kind = el('select', { id: 'kind', onchange: take }, Object.entries(KINDS).map(([value, text]) => el('option', { value }, text)));
     this.source = el('textarea', { id: 'source', rows: 3, spellcheck: 'false', 'aria-describedby': 'source-fault', oninput: take });
+    this.pictureName = el('p.help');
+    this.pictureFile = el('input', { id: 'picture', type: 'file', accept: 'image/png,image/jpeg', 'aria-label': 'Picture',
+      onchange: () => this.#readPicture(this.pictureFile.files[0]) });
+    this.picture = el('div.picture', { hidden: true, ondragover: (event) => event.preventDefault(),
+      ondrop: (event) => { event.preventDefault(); this.#readPicture(event.dataTransfer.files[0]); } },
+      this.pictureFile, this.pictureName);
     this.file = el('input', { id: 'file', type: 'file', 'aria-label': 'File of features', onchange: () => this.#read() });
     this.dtype = el('select', { id: 'dtype', 'aria-label': 'Type of raw values' }, ['f32', 'f16', 'f64', 'i32', 'i64', 'u8'].map((value) => el('option', {}, value)));
     this.shape = el('input', { id: 'shape', type: 'text', placeholder: 'shape of raw values: 120, 40', 'aria-label': 'Shape of raw values', onchange: () => this.#read() });
@@ -39,7 +45,7 @@ export class RequestForm {
     this.element = el('form.request', { 'aria-label': 'Request', onsubmit: (event) => { event.preventDefault(); this.calls.onrun(); },
       onkeydown: (event) => { if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.calls.onrun(); } },
       this.tabs, field('Model', 'model', this.model), field('Source', 'kind', this.kind),
-      el('div.field', {}, el('label.visually-hidden', { for: 'source' }, 'Source text'), this.source, this.features, this.fault),
+      el('div.field', {}, el('label.visually-hidden', { for: 'source' }, 'Source text'), this.source, this.picture, this.features, this.fault),
       el('div.actions', {}, this.button, this.compare), el('h2', {}, 'Options'), this.options.element);
     this.#fillModels();
   }
@@ -57,16 +63,18 @@ export class RequestForm {
     // The newest version is what holds without one.
     const newest = this.models.find((one) => one.name === model)?.version;
     Object.assign(this.current, { model, version: version === newest ? '' : version, kind: this.kind.value,
-      source: this.kind.value === 'features' ? (this.current.features?.name ?? '') : this.source.value, options: this.options.get() });
+      source: ['features', 'picture'].includes(this.kind.value) ? (this.current[this.kind.value]?.name ?? '') : this.source.value, options: this.options.get() });
     this.#showKind();
     if (moved) this.#describe();
     this.calls.onchange();
   }
 
   #showKind() {
-    const isFile = this.current.kind === 'features';
-    this.features.hidden = !isFile;
-    this.source.hidden = isFile;
+    const { kind } = this.current;
+    this.features.hidden = kind !== 'features';
+    this.picture.hidden = kind !== 'picture';
+    this.pictureName.textContent = this.current.picture?.name ?? 'PNG or JPEG; drop a file here, or choose one.';
+    this.source.hidden = kind === 'features' || kind === 'picture';
     this.source.placeholder = this.current.kind === 'ids' ? '12 7 43' : 'What to decode (Ctrl+Enter decodes)';
   }
 
@@ -84,7 +92,7 @@ export class RequestForm {
   #offerKinds(description) {
     const dtype = description?.encoder_input?.dtype;
     const takes = { text: !dtype || (/^[iu]/.test(dtype) && Boolean(description.config.source?.vocabulary)),
-      ids: !dtype || /^[iu]/.test(dtype), features: !dtype || /^(f|bf)/.test(dtype) };
+      ids: !dtype || /^[iu]/.test(dtype), picture: Boolean(description?.config?.picture), features: !dtype || /^(f|bf)/.test(dtype) };
     for (const option of this.kind.options) option.hidden = !takes[option.value] && option.value !== this.current.kind;
     const [first] = Object.keys(takes).filter((kind) => takes[kind]);
     if (takes[this.current.kind] || this.current.source !== '' || !first) return;
@@ -117,13 +125,20 @@ export class RequestForm {
     this.#take();
   }
 
+  async #readPicture(file) {
+    if (!file) return;
+    this.current.picture = await readPicture(file);
+    this.#sourceFault('');
+    this.#take();
+  }
+
   #fill() {
     const request = this.current;
     const known = this.models.filter((model) => model.name === request.model);
     const model = known.find((one) => one.version === request.version || one.labels?.includes(request.version)) ?? known[0];
     if (model) this.model.value = JSON.stringify([model.name, model.version]);
     this.kind.value = request.kind;
-    this.source.value = request.kind === 'features' ? '' : request.source;
+    this.source.value = ['features', 'picture'].includes(request.kind) ? '' : request.source;
     this.options.set(request.options);
     this.#showKind();
     this.#describe();

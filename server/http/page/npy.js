@@ -1,4 +1,4 @@
-// Features from a file: NumPy's .npy, or raw values whose type and shape are typed.
+// Sources from a file: features in NumPy's .npy, or raw values whose type and shape are typed; pictures.
 
 const TYPES = { f2: 'f16', f4: 'f32', f8: 'f64', i1: 'i8', i2: 'i16', i4: 'i32', i8: 'i64', u1: 'u8', u2: 'u16', u4: 'u32', u8: 'u64', b1: 'boolean' };
 const BYTES = { f16: 2, bf16: 2, f32: 4, f64: 8, i8: 1, i16: 2, i32: 4, i64: 8, u8: 1, u16: 2, u32: 4, u64: 8, boolean: 1 };
@@ -7,6 +7,11 @@ function base64(bytes) {
   let text = '';
   for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
   return btoa(text);
+}
+
+/** {name, data} of a chosen picture. */
+export async function readPicture(file) {
+  return { name: file.name, data: base64(new Uint8Array(await file.arrayBuffer())) };
 }
 
 /** A Tensor of the API. Throws Error that says what is wrong with the file. */

@@ -2,8 +2,8 @@
 import { modelPath } from './api.js';
 import { kindOf, pair, shortEnum, toJson, valuesOf } from './options.js';
 
-/** {model, version, kind: 'text' | 'ids' | 'features', source, features, options: {name: text}} */
-export const emptyRequest = () => ({ model: '', version: '', kind: 'text', source: '', features: null, options: {} });
+/** {model, version, kind: 'text' | 'ids' | 'picture' | 'features', source, features, picture, options: {name: text}} */
+export const emptyRequest = () => ({ model: '', version: '', kind: 'text', source: '', features: null, picture: null, options: {} });
 
 /** One that nobody has typed yet: the page suggests options for it. */
 export const newRequest = () => ({ ...emptyRequest(), isNew: true });
@@ -12,6 +12,7 @@ const ids = (text) => text.split(/[\s,]+/).filter(Boolean).map((id) => (Number.i
 
 function sourceJson(request) {
   if (request.kind === 'ids') return { ids: { ids: ids(request.source) } };
+  if (request.kind === 'picture') return { picture: request.picture?.data };
   return request.kind === 'features' ? { features: request.features?.tensor } : { text: request.source };
 }
 
@@ -36,7 +37,7 @@ function write(parameters, prefix, request) {
 function read(parameters, prefix, schemas) {
   const request = emptyRequest();
   for (const field of FIELDS) request[field] = parameters.get(prefix + field) ?? request[field];
-  if (!['text', 'ids', 'features'].includes(request.kind)) request.kind = 'text';
+  if (!['text', 'ids', 'picture', 'features'].includes(request.kind)) request.kind = 'text';
   for (const name of Object.keys(schemas)) {
     if (parameters.has(prefix + name)) request.options[name] = parameters.get(prefix + name);
   }
@@ -68,7 +69,7 @@ const python = (value) => JSON.stringify(value);
 
 export function curlLine(request, schemas, origin) {
   const url = origin + modelPath(request.model, request.version) + ':decode';
-  const body = request.kind === 'features' ? '@request.json' : JSON.stringify(bodyOf(request, schemas));
+  const body = ['features', 'picture'].includes(request.kind) ? '@request.json' : JSON.stringify(bodyOf(request, schemas));
   return `curl ${shellQuote(url)} -d ${shellQuote(body)}`;
 }
 
@@ -97,6 +98,7 @@ export function cliLine(request, schemas, server) {
     if (schemas[name]) words.push(...cliOption(name, schemas[name], text));
   }
   if (request.kind === 'features') return [...words, ...cliFeatures(features ?? { name: request.source || 'features.npy' })].join(' ');
+  if (request.kind === 'picture') return [...words, `--picture=${shellQuote(request.source || 'picture.png')}`].join(' ');
   if (request.kind === 'ids') words.push('--ids');
   words.push('--', shellQuote(request.source));
   return words.join(' ');
@@ -122,6 +124,7 @@ function pythonFeatures({ name, isRaw, tensor }) {
 
 export function pythonLines(request, schemas, server) {
   const source = request.kind === 'ids' ? `[${ids(request.source).join(', ')}]` :
+    request.kind === 'picture' ? `beamwright.Picture(${python(request.source || 'picture.png')})` :
     request.kind === 'features' ? pythonFeatures(request.features ?? { name: request.source || 'features.npy' }) : python(request.source);
   const options = [`model=${python(request.model)}`];
   if (request.version) options.push(`version=${python(request.version)}`);

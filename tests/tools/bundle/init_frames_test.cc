@@ -338,9 +338,14 @@ TEST(InitFrames, CtcOutputsOfPictures) {
   EXPECT_EQ(crnn.config.encoder().length_axis(), 3);
   EXPECT_THAT(ops::testing_tools::ReadWholeFile(crnn.out + "/target.vocab"),
               ::testing::StartsWith("<blank>\n0\n1\n"));
+  EXPECT_EQ(crnn.config.picture().filter(), v1::PICTURE_FILTER_PILLOW_BILINEAR);
+  EXPECT_THAT(crnn.output, HasSubstr("pictures, PNG or JPEG: grey, levels from -1 to 1"));
   const Made paddle = Init(One("ocr_paddle", "dict.txt"));
   EXPECT_TRUE(paddle.status.ok()) << paddle.status;
   EXPECT_EQ(paddle.config.ctc().kind(), v1::LOGITS_KIND_PROBS);
+  EXPECT_EQ(paddle.config.picture().order(), v1::PICTURE_ORDER_BGR);
+  EXPECT_EQ(paddle.config.picture().min_width(), 320);
+  EXPECT_THAT(paddle.config.picture().scale(), ::testing::ElementsAre(2));
   EXPECT_THAT(ops::testing_tools::ReadWholeFile(paddle.out + "/target.vocab"),
               ::testing::EndsWith("\n \n"));
 }
