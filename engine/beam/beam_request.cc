@@ -79,6 +79,10 @@ void BeamRequest::SetUpDecoders() {
       own.rows = std::make_unique<fusion::NgramScorer>(part.ngram);
     } else if (part.words != nullptr) {
       own.rows = std::make_unique<fusion::WordNgramScorer>(part.words);
+    } else if (part.lexicon != nullptr) {
+      own.rows = std::make_unique<fusion::LexiconScorer>(part.lexicon);
+    } else if (part.word_count != nullptr) {
+      own.rows = std::make_unique<fusion::WordCountScorer>(part.word_count);
     }
   }
 }

@@ -239,12 +239,4 @@ int64_t NgramModel::num_bytes() const {
   return static_cast<int64_t>(words_.size()) * 20 + int64_t{vocabulary_.num_tokens} * 8;
 }
 
-void NgramScorer::Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) {
-  next_states_.clear();
-  for (size_t row = 0; row < parents.size(); ++row) {
-    next_states_.push_back(model_->Next(states_[static_cast<size_t>(parents[row])], tokens[row]));
-  }
-  states_.swap(next_states_);
-}
-
 }  // namespace beamwright::fusion

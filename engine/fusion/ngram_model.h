@@ -97,22 +97,7 @@ class NgramModel {
   State start_ = kRoot;
 };
 
-// The model at work for one request.
-class NgramScorer final : public RowScorer {
- public:
-  explicit NgramScorer(std::shared_ptr<const NgramModel> model)
-      : model_(std::move(model)), states_({model_->Start()}) {}
-
-  void Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) override;
-  void Score(int row, absl::Span<float> log_probs) override {
-    model_->Score(states_[static_cast<size_t>(row)], log_probs);
-  }
-
- private:
-  std::shared_ptr<const NgramModel> model_;
-  std::vector<NgramModel::State> states_;
-  std::vector<NgramModel::State> next_states_;
-};
+using NgramScorer = ModelScorer<NgramModel>;
 
 }  // namespace beamwright::fusion
 

@@ -16,21 +16,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "engine/fusion/ngram_model.h"
 #include "engine/fusion/row_scorer.h"
+#include "engine/fusion/word_tree.h"
 
 namespace beamwright::fusion {
 
 // Off the log-probability of a word that the model does not list (pyctcdecode's usual one).
 inline constexpr double kUnknownWordPenalty = 10;
-
-// What tokens write, and which of them end an answer.
-struct WordTokens {
-  std::vector<std::string> surfaces;  // by token; a space begins or ends a word; empty: no text
-  std::vector<int32_t> ends;
-};
 
 // Immutable and thread-safe. About 30 bytes a letter of the words besides the model.
 class WordNgram {
@@ -41,7 +35,7 @@ class WordNgram {
 
   // The words before, and the beginning of the word under way.
   using State = int64_t;
-  State Start() const { return Pack(model_->Start(), kRoot); }
+  State Start() const { return Pack(model_->Start(), WordTree::kRoot); }
   State Next(State state, int32_t token) const;
   // Natural logarithm, at most 0.
   float LogProb(State state, int32_t token) const;
@@ -54,11 +48,9 @@ class WordNgram {
   int64_t num_bytes() const;
 
  private:
-  static constexpr int32_t kRoot = 0;       // between words
-  static constexpr int32_t kUnlisted = -1;  // no listed word begins so
   struct Place {
     NgramModel::State history = 0;
-    int32_t node = kRoot;
+    int32_t node = WordTree::kRoot;
     double gain = 0;
   };
 
@@ -69,9 +61,7 @@ class WordNgram {
     return {static_cast<NgramModel::State>(state >> 32),
             static_cast<int32_t>(static_cast<uint32_t>(state)), 0};
   }
-  int32_t Child(int32_t node, char letter) const;
   double Charged(int32_t node) const;
-  bool IsEnd(int32_t token) const;
   void EndWord(Place& place) const;
   Place Walk(State state, int32_t token) const;
 
@@ -79,28 +69,11 @@ class WordNgram {
   WordTokens tokens_;
   int32_t unknown_;  // the token of the model that stands for unknown words
   double most_unknown_ = 0;
-  // The words as a tree of bytes.
-  absl::flat_hash_map<uint64_t, int32_t> children_;  // by node and letter
-  std::vector<int32_t> word_of_;                     // by node; -1: no word ends there
-  std::vector<float> most_;                          // by node: what its words come to at best
+  WordTree tree_;
+  std::vector<float> most_;  // by node: what its words come to at best
 };
 
-// The model at work for one request of a search token by token.
-class WordNgramScorer final : public RowScorer {
- public:
-  explicit WordNgramScorer(std::shared_ptr<const WordNgram> model)
-      : model_(std::move(model)), states_({model_->Start()}) {}
-
-  void Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) override;
-  void Score(int row, absl::Span<float> log_probs) override {
-    model_->Score(states_[static_cast<size_t>(row)], log_probs);
-  }
-
- private:
-  std::shared_ptr<const WordNgram> model_;
-  std::vector<WordNgram::State> states_;
-  std::vector<WordNgram::State> next_states_;
-};
+using WordNgramScorer = ModelScorer<WordNgram>;
 
 }  // namespace beamwright::fusion
 

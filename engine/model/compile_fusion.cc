@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/fusion/arpa.h"
 #include "engine/model/compile_graphs.h"
 #include "ops/base/status.h"
@@ -139,23 +140,38 @@ int64_t CountSpelled(absl::Span<const std::string> words, const fusion::WordToke
   });
 }
 
-// An n-gram model whose words are not tokens: they are found at their borders in the text.
-absl::Status CompileWords(const std::string& content, const std::vector<std::string>& words,
-                          int64_t num_tokens, const Parts& parts, ScorerPart& scorer) {
+// What the tokens write, of a model whose answers are words of a text. InvalidArgument: they are
+// not.
+absl::StatusOr<fusion::WordTokens> WordTokensOf(const Parts& parts) {
+  const v1::TextConfig& target = parts.config.target();
+  if (target.form() == v1::TEXT_FORM_IDS || target.form() == v1::TEXT_FORM_WHITESPACE) {
+    return Invalid("the target has no text in which words could be found");
+  }
   fusion::WordTokens tokens;
   tokens.ends = parts.target->end_ids();
   for (int32_t id = 0; id < parts.vocabulary_size(); ++id) {
     const bool is_blank = parts.frames != nullptr && id == parts.frames->blank;
-    tokens.surfaces.push_back(is_blank ? "" : SurfaceOf(*parts.target, parts.config.target(), id));
+    tokens.surfaces.push_back(is_blank ? "" : SurfaceOf(*parts.target, target, id));
   }
-  const v1::TextForm form = parts.config.target().form();
-  const bool has_words = form != v1::TEXT_FORM_IDS && form != v1::TEXT_FORM_WHITESPACE;
-  const int64_t spelled = has_words ? CountSpelled(words, tokens) : 0;
+  return tokens;
+}
+
+// An n-gram model whose words are not tokens: they are found at their borders in the text.
+absl::Status CompileWords(const std::string& content, const std::vector<std::string>& words,
+                          int64_t num_tokens, const Parts& parts, ScorerPart& scorer) {
+  absl::StatusOr<fusion::WordTokens> tokens = WordTokensOf(parts);
+  if (!tokens.ok()) {
+    return Invalid("of its ", words.size(), " words ", num_tokens,
+                   " are tokens of the target vocabulary: it is another vocabulary's model, or its "
+                   "words are written otherwise (capitals?); ",
+                   tokens.status().message());
+  }
+  const int64_t spelled = CountSpelled(words, *tokens);
   if (2 * spelled < static_cast<int64_t>(words.size())) {
-    return Invalid(
-        "of its ", words.size(), " words ", num_tokens, " are tokens of the target vocabulary",
-        has_words ? absl::StrCat(", and ", spelled, " can be spelled with its tokens") : "",
-        ": it is another vocabulary's model, or its words are written otherwise (capitals?)");
+    return Invalid("of its ", words.size(), " words ", num_tokens,
+                   " are tokens of the target vocabulary, and ", spelled,
+                   " can be spelled with its tokens: it is another vocabulary's model, or its "
+                   "words are written otherwise (capitals?)");
   }
   absl::flat_hash_map<absl::string_view, int32_t> numbers;
   for (const std::string& word : words) {
@@ -173,7 +189,40 @@ absl::Status CompileWords(const std::string& content, const std::vector<std::str
                              " can be spelled: it scores words at "
                              "their ends");
   scorer.words =
-      std::make_shared<const fusion::WordNgram>(*std::move(model), words, std::move(tokens));
+      std::make_shared<const fusion::WordNgram>(*std::move(model), words, *std::move(tokens));
+  return absl::OkStatus();
+}
+
+// The first field of each line.
+std::vector<std::string> WordsOfLines(absl::string_view content) {
+  std::vector<std::string> words;
+  for (const absl::string_view line : absl::StrSplit(content, '\n')) {
+    const std::vector<absl::string_view> fields =
+        absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (!fields.empty()) {
+      words.emplace_back(fields[0]);
+    }
+  }
+  return words;
+}
+
+absl::Status CompileLexicon(const v1::NgramConfig& config, const std::string& content,
+                            const Parts& parts, ScorerPart& scorer) {
+  const std::vector<std::string> words = WordsOfLines(content);
+  absl::StatusOr<fusion::WordTokens> tokens = WordTokensOf(parts);
+  if (!tokens.ok()) {
+    return Annotate(tokens.status(), config.file());
+  }
+  const int64_t spelled = CountSpelled(words, *tokens);
+  if (2 * spelled <= static_cast<int64_t>(words.size())) {
+    return Invalid(config.file(), ": of its ", words.size(), " words ", spelled,
+                   " can be spelled with the tokens of the target vocabulary: it is another "
+                   "vocabulary's, or its words are written otherwise (capitals?)");
+  }
+  scorer.note =
+      absl::StrCat("a lexicon of ", words.size(), " words, of which ", spelled, " can be spelled");
+  scorer.min_weight = std::max(scorer.min_weight, 0.0F);  // impossible words cannot be subtracted
+  scorer.lexicon = std::make_shared<const fusion::Lexicon>(words, *std::move(tokens));
   return absl::OkStatus();
 }
 
@@ -192,6 +241,9 @@ absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& cont
     return id < parts.vocabulary_size() ? std::max(id, -1) : -1;
   };
   BW_RETURN_IF_ERROR(Annotate(fusion::CheckIsArpa(content), config.file()));
+  if (!absl::EndsWith(config.file(), ".arpa") && !absl::StrContains(content, "\\data\\")) {
+    return CompileLexicon(config, content, parts, scorer);
+  }
   auto words = fusion::ReadArpaWords(content);
   if (!words.ok()) {
     return Annotate(words.status(), config.file());
@@ -260,6 +312,17 @@ absl::Status CompileFusion(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
   for (const v1::ScorerConfig& scorer : bundle.config.scorers()) {
     BW_RETURN_IF_ERROR(Annotate(CompileScorer(scorer, bundle, parts),
                                 absl::StrCat("scorer '", scorer.name(), "'")));
+  }
+  const bool has_words = std::any_of(
+      parts.scorers.begin(), parts.scorers.end(),
+      [](const ScorerPart& part) { return part.words != nullptr || part.lexicon != nullptr; });
+  if (has_words && parts.FindScorer(kWordCount) == nullptr) {
+    BW_ASSIGN_OR_RETURN(fusion::WordTokens tokens, WordTokensOf(parts));
+    ScorerPart& count = parts.scorers.emplace_back();
+    count.name = kWordCount;
+    count.min_weight = -kMostWeight;
+    count.max_weight = kMostWeight;
+    count.word_count = std::make_shared<const fusion::WordCount>(std::move(tokens));
   }
   if (bundle.config.has_transducer() && parts.FindScorer(kInternalLanguageModel) == nullptr) {
     ScorerPart& internal = parts.scorers.emplace_back();

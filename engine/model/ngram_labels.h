@@ -1,11 +1,12 @@
-// NgramLabels: an n-gram model, of tokens or of words, as a search by frames asks it, label by
-// label. Private to engine/.
+// LabelsOf: an n-gram model, of tokens or of words, a lexicon or a count of words, as a search by
+// frames asks it, label by label. Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_MODEL_NGRAM_LABELS_H_
 #define BEAMWRIGHT_ENGINE_MODEL_NGRAM_LABELS_H_
 
 #include <memory>
 #include <utility>
 
+#include "engine/fusion/lexicon.h"
 #include "engine/fusion/ngram_model.h"
 #include "engine/fusion/word_ngram.h"
 #include "engine/search/frames/label_scorer.h"
@@ -32,8 +33,11 @@ class LabelsOf final : public search::LabelScorer {
   const std::shared_ptr<const Model> model_;
 };
 
-using NgramLabels = LabelsOf<fusion::NgramModel>;
-using WordLabels = LabelsOf<fusion::WordNgram>;
+// Null of a null model.
+template <typename Model>
+std::shared_ptr<const search::LabelScorer> MakeLabels(std::shared_ptr<const Model> model) {
+  return model == nullptr ? nullptr : std::make_shared<const LabelsOf<Model>>(std::move(model));
+}
 
 }  // namespace beamwright::engine
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/fusion/lexicon.h"
 #include "engine/fusion/ngram_model.h"
 #include "engine/fusion/word_ngram.h"
 #include "engine/model/ctc_output.h"
@@ -141,14 +142,19 @@ struct DecoderPart : ops::SteppedDecoder {
 // subtracted. In ScorerPart it has none of the kinds.
 inline constexpr char kInternalLanguageModel[] = "internal_lm";
 
+// A scorer that models with a lexicon or an n-gram model of words have without configuration.
+inline constexpr char kWordCount[] = "word_count";
+
 // What requests may add to the model's log-probabilities: one of the kinds.
 struct ScorerPart {
   std::string name;
   float min_weight = 0;
   float max_weight = 0;
-  std::string note;  // of an n-gram model: what was read, and what was left out
+  std::string note;  // of an n-gram model or lexicon: what was read, and what was left out
   std::shared_ptr<const fusion::NgramModel> ngram;  // of tokens
   std::shared_ptr<const fusion::WordNgram> words;   // an n-gram model of words
+  std::shared_ptr<const fusion::Lexicon> lexicon;
+  std::shared_ptr<const fusion::WordCount> word_count;
   int decoder = -1;  // a recurrent language model: its number in Parts::decoders
   std::optional<CtcOutput> ctc;
 };

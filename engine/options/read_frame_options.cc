@@ -127,15 +127,17 @@ class FrameReader : private OptionTokens {
   void SetScorers(search::FrameOptions& frames) {
     for (search::ScorerWeight& wanted : ReadFusion(model(), merged_.fusion(), faults())) {
       const ScorerPart& part = *model().parts().FindScorer(wanted.name);
-      if (part.ngram == nullptr && part.words == nullptr) {
+      std::shared_ptr<const search::LabelScorer> labels = MakeLabels(part.ngram);
+      labels = labels == nullptr ? MakeLabels(part.words) : labels;
+      labels = labels == nullptr ? MakeLabels(part.lexicon) : labels;
+      labels = labels == nullptr ? MakeLabels(part.word_count) : labels;
+      if (labels == nullptr) {
         frames.scorers.push_back(std::move(wanted));
         continue;
       }
-      std::shared_ptr<const search::LabelScorer> labels;
-      if (part.words != nullptr) {
-        labels = std::make_shared<const WordLabels>(part.words);
-      } else {
-        labels = std::make_shared<const NgramLabels>(part.ngram);
+      // Tokens that it rules out would take the places of those that it leaves.
+      if (part.lexicon != nullptr && !merged_.has_expansion()) {
+        frames.expansion = frames.vocabulary_size;
       }
       frames.label_scorers.push_back({std::move(wanted.name), wanted.weight, std::move(labels)});
     }

@@ -22,6 +22,7 @@
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/encoder_states.h"
 #include "tools/bundle/encoder_streaming.h"
+#include "tools/bundle/encoder_trial.h"
 #include "tools/bundle/time_major.h"
 #include "tools/bundle/token_file.h"
 #include "tools/bundle/try_bundle.h"
@@ -326,6 +327,12 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
       ops::GuessEncoderRoles(side.graph, reasons, options.source_input);
   if (!roles.ok()) {
     return Annotate(roles.status(), absl::StrCat("'", options.encoder, "'"));
+  }
+  if (roles->length_kind == ops::LengthKind::kMask && IsTrueAtPadding(side.graph, *roles)) {
+    roles->length_kind = ops::LengthKind::kAdditiveMask;
+    reasons.push_back(absl::StrCat("mask '", roles->length_input,
+                                   "' is 1 where there is no token: with ones a result does not "
+                                   "follow the source, with zeros it does"));
   }
   if (!streaming.has_value()) {
     BW_RETURN_IF_ERROR(PutRowsFirst(options, name, side.graph, *roles, files, reasons));

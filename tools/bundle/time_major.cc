@@ -10,57 +10,29 @@
 #include "ops/base/status.h"
 #include "ops/graph/trace.h"
 #include "ops/loop/model.h"
+#include "tools/bundle/encoder_trial.h"
 #include "tools/graph/ports.h"
 
 namespace beamwright::tools {
 namespace {
 
-constexpr int64_t kLength = 5;
-
-int IndexOf(const ops::Graph& graph, const std::string& name) {
-  for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    if (ops::PortName(graph, graph.parameters[i]) == name) {
-      return static_cast<int>(i);
-    }
-  }
-  return -1;
-}
-
 struct Trial {
   bool separates = false;  // rows are proven to stay apart
-  bool runs = false;       // over one source of kLength positions
+  bool runs = false;       // over one source of kTrialLength positions
 };
 
 // `input`: the source of `graph`, axis 0 of which would count rows.
 Trial Try(ops::Graph graph, const std::string& input, const ops::EncoderRoles& roles) {
   ops::RowInputs rows;
-  rows.source = IndexOf(graph, input);
+  rows.source = ParameterOf(graph, input);
   rows.length_axis = 1;
-  const int length = IndexOf(graph, roles.length_input);
+  const int length = ParameterOf(graph, roles.length_input);
   if (roles.length_kind == ops::LengthKind::kLengths) {
     rows.lengths = length;
   } else if (roles.length_kind != ops::LengthKind::kNone) {
     rows.mask = length;
   }
-  std::vector<ops::Tensor> inputs;
-  for (const int parameter : graph.parameters) {
-    const ops::ValueInfo& info = graph.node(parameter).outputs[0];
-    ops::Shape shape = info.shape.has_rank() ? info.shape.dims() : ops::Shape();
-    for (int64_t& extent : shape) {
-      extent = extent == ops::PartialShape::kDynamic ? 1 : extent;
-    }
-    if (ops::PortName(graph, parameter) == input && shape.size() > 1) {
-      shape[0] = 1;
-      shape[1] = kLength;
-    }
-    inputs.push_back(ops::Tensor::Zeros(info.dtype, std::move(shape)));
-  }
-  if (rows.lengths >= 0) {
-    ops::Tensor& lengths = inputs[static_cast<size_t>(rows.lengths)];
-    lengths = lengths.dtype() == ops::DType::kI32
-                  ? ops::Tensor::Of<int32_t>(lengths.shape(), std::vector<int32_t>{kLength})
-                  : ops::Tensor::Of<int64_t>(lengths.shape(), std::vector<int64_t>{kLength});
-  }
+  std::vector<ops::Tensor> inputs = TrialInputs(graph, input, roles);
   Trial trial;
   ops::RowProof proof;
   const auto model = ops::Model::Compile(std::move(graph), Precision::kF32, rows, proof);
@@ -70,7 +42,7 @@ Trial Try(ops::Graph graph, const std::string& input, const ops::EncoderRoles& r
   trial.separates = proof.separable;
   // The proof may have given the graph a Parameter for the lengths of its rows.
   if ((*model)->graph().parameters.size() > inputs.size()) {
-    inputs.push_back(ops::Tensor::Of<int64_t>({1}, std::vector<int64_t>{kLength}));
+    inputs.push_back(ops::Tensor::Of<int64_t>({1}, std::vector<int64_t>{kTrialLength}));
   }
   std::vector<ops::Tensor> outputs;
   trial.runs = (*model)->Run(ops::ExecutionContext(), inputs, outputs).ok();
@@ -136,7 +108,8 @@ std::string ReadsTimeFirst(const ops::Graph& given, const ops::Graph& rows_first
   const Trial turned = Try(rows_first, RowsFirstName(roles.input), roles);
   return turned.separates ? "rows of axis 1 are proven to stay apart, those of axis 0 are not"
          : turned.runs && !as_it_is.runs
-             ? absl::StrCat("it runs over [", kLength, ", 1] and fails over [1, ", kLength, "]")
+             ? absl::StrCat("it runs over [", kTrialLength, ", 1] and fails over [1, ",
+                            kTrialLength, "]")
              : "";
 }
 

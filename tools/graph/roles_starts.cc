@@ -176,12 +176,22 @@ void StartState(DecoderGuess& guess, const Port& input, StateRole& state) {
   guess.Because("state '", input.name, "' starts with ", why);
 }
 
+// Whether a result of the encoder has a name like an input's, but for words such as in and out.
+bool HasAlike(const DecoderGuess& guess, const Port& input) {
+  return absl::c_any_of(guess.encoder_outputs, [&](const Port& port) {
+    return NameStem(port.name) == NameStem(input.name) && port.info.dtype == input.info.dtype;
+  });
+}
+
 absl::Status AddMemory(DecoderGuess& guess, const Port& input) {
   MemoryRole memory;
   memory.input = input.name;
   std::string why = "what the request brings: there is no encoder";
-  memory.length_kind =
-      guess.IsEncoderOutput(input) ? LengthKind::kNone : GuessLengthKind(guess.graph, input.node);
+  // A mask that the encoder hands on is the encoder's.
+  const bool is_result = guess.has_encoder && !EncoderOutputFor(guess, input, why).empty();
+  memory.length_kind = guess.IsEncoderOutput(input) || (is_result && HasAlike(guess, input))
+                           ? LengthKind::kNone
+                           : GuessLengthKind(guess.graph, input.node);
   if (memory.length_kind != LengthKind::kNone) {
     const bool lengths = memory.length_kind == LengthKind::kLengths;
     why = lengths ? "the source's length, by its name and type"

@@ -102,6 +102,65 @@ TEST(WordLanguageModelTest, AWideBeamFindsTheBestOfAllLabellings) {
   }
 }
 
+// Of all labellings, those of listed words, with a reward for each word.
+TEST(WordLanguageModelTest, ALexiconAndARewardForWords) {
+  bundle::Bundle bundle = LetterBundle(kArpa);
+  v1::ScorerConfig& scorer = *bundle.config.add_scorers();
+  scorer.set_name("words");
+  scorer.mutable_ngram()->set_file("words.txt");
+  bundle.ngrams["words"] = "ab\nba b a\n\nc\n";
+  const auto model = Compiled(std::move(bundle));
+  ASSERT_NE(model, nullptr);
+  const auto is_listed = [](const std::string& text) {
+    for (const std::string& word :
+         std::vector<std::string>(absl::StrSplit(text, ' ', absl::SkipEmpty()))) {
+      if (word != "ab" && word != "ba" && word != "c") {
+        return false;
+      }
+    }
+    return true;
+  };
+  const auto num_words = [](const std::string& text) {
+    return std::vector<std::string>(absl::StrSplit(text, ' ', absl::SkipEmpty())).size();
+  };
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const auto features = RandomFeatures(3, seed);
+    for (const bool with_model : {false, true}) {
+      std::vector<std::pair<double, Labels>> best;
+      for (const auto& [labels, alignments] : AllLabellings(CtcLogProbs(features), 0)) {
+        const std::string text = TextOf(labels);
+        if (is_listed(text)) {
+          best.emplace_back(std::log(alignments.sum) + 1.5 * static_cast<double>(num_words(text)) +
+                                (with_model ? 0.5 * LogProbOf(text) : 0),
+                            labels);
+        }
+      }
+      std::sort(best.begin(), best.end(), std::greater<>());
+      v1::DecodeOptions options;
+      options.set_beam_size(256);
+      options.set_n_best(4);
+      const auto fuse = [&options](const char* name, float weight) {
+        v1::FusionWeight& fusion = *options.add_fusion();
+        fusion.set_name(name);
+        fusion.set_weight(weight);
+      };
+      fuse("words", 1);
+      fuse("word_count", -1.5);
+      if (with_model) {
+        fuse("lm", 0.5);
+      }
+      const auto answer = Started()->DecodeAndWait(model, FeatureSource(features), options);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      ASSERT_EQ(answer->hypotheses_size(), 4);
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_NEAR(answer->hypotheses(i).score(), best[static_cast<size_t>(i)].first, 1e-4);
+        EXPECT_THAT(answer->hypotheses(i).tokens(),
+                    ::testing::ElementsAreArray(best[static_cast<size_t>(i)].second));
+      }
+    }
+  }
+}
+
 TEST(WordLanguageModelTest, AModelOfOtherWordsIsRefusedWithCounts) {
   std::string capitals = kArpa;
   for (char& letter : capitals) {
@@ -111,6 +170,13 @@ TEST(WordLanguageModelTest, AModelOfOtherWordsIsRefusedWithCounts) {
   EXPECT_THAT(model.status().message(),
               HasSubstr("words.arpa: of its 3 words 0 are tokens of the target vocabulary, and 0 "
                         "can be spelled with its tokens"));
+}
+
+TEST(WordLanguageModelTest, ALexiconOfOtherWordsIsRefusedWithCounts) {
+  bundle::Bundle bundle = LetterBundle("AB\nBA\nba\n");
+  bundle.config.mutable_scorers(0)->mutable_ngram()->set_file("words.txt");
+  EXPECT_THAT(DecodeModel::Compile(std::move(bundle)).status().message(),
+              HasSubstr("words.txt: of its 3 words 1 can be spelled with the tokens"));
 }
 
 TEST(WordLanguageModelTest, WhatATokenModelLeavesOutIsCounted) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/sound/front_end.h"
 #include "include/beamwright/engine.h"
@@ -387,6 +388,48 @@ TEST(MadeModelsTest, IdsMayBeFloats) {
       absl::StrAppend(&text, hypothesis.text(), " ", hypothesis.log_prob(), "\n");
     }
     answers.push_back(text);
+  }
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
+// PyTorch's key_padding_mask is true where there is no token, whatever it is called.
+TEST(MadeModelsTest, AMaskMayBeTrueAtPadding) {
+  std::vector<std::string> answers;
+  for (const bool masked : {false, true}) {
+    InitOptions options;
+    options.encoder = Written(
+        "masked-encoder",
+        Port("input", "ids", 7, {"rows", "length"}) +
+            (masked ? Port("input", "src_mask", 9, {"rows", "length"}) : "") +
+            Port("output", "h", 1, {"rows", "3"}) + Weight("table", {5, 3}) + List("last", {-1}) +
+            Node("Gather", {"table", "ids"}, masked ? "x" : "y") +
+            (masked
+                 ? Node("Not", {"src_mask"}, "kept") +
+                       Node("Cast", {"kept"}, "ones", "attribute { type: INT name: 'to' i: 1 }") +
+                       Node("Unsqueeze", {"ones", "last"}, "weight") +
+                       Node("Mul", {"x", "weight"}, "y")
+                 : "") +
+            Node("ReduceMean", {"y"}, "h",
+                 Ints("axes", {1}) + "attribute { type: INT name: 'keepdims' i: 0 }"));
+    options.decoder =
+        Written("masked-decoder",
+                Port("input", "token", 7, {"rows"}) + Port("input", "h", 1, {"rows", "3"}) +
+                    Port("output", "logits", 1, {"rows", "5"}) +
+                    Port("output", "h_next", 1, {"rows", "3"}) + Weight("table", {5, 3}) +
+                    Weight("w", {3, 5}) + Node("Gather", {"table", "token"}, "x") +
+                    Node("Add", {"x", "h"}, "sum") + Node("Tanh", {"sum"}, "h_next") +
+                    Node("MatMul", {"h_next", "w"}, "logits"));
+    options.source_vocab = options.target_vocab = Vocabulary("<s>\n</s>\na\nb\nc\n");
+    const Made made = Make("masked", options);
+    ASSERT_NE(made.model, nullptr);
+    EXPECT_EQ(absl::StrContains(made.output, "mask 'src_mask' is 1 where there is no token"),
+              masked);
+    v1::Source source;
+    source.set_text("abca");
+    const auto answer = Decode(made, source);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    answers.push_back(
+        absl::StrCat(answer->hypotheses(0).text(), " ", answer->hypotheses(0).log_prob()));
   }
   EXPECT_EQ(answers[0], answers[1]);
 }
