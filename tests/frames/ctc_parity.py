@@ -144,6 +144,130 @@ def equal_scores(start: Callable, work: Path) -> bool:
     return good
 
 
+LETTERS = ["", "a", "b", " "]  # the blank first
+WORDS = """\\data\\
+ngram 1=6
+ngram 2=3
+
+\\1-grams:
+-1.0	<s>	-0.3
+-0.8	</s>
+-2.0	<unk>
+-0.9	ab	-0.2
+-0.7	a	-0.1
+-1.2	ba	-0.4
+
+\\2-grams:
+-0.1	a ab
+-0.2	<s> a
+-0.3	ba </s>
+
+\\end\\
+"""
+LEXICON = ["a", "ab", "ba"]
+REWARD = 1.5  # for each word
+UNKNOWN = 10  # nats off for a word that the model does not list
+
+
+def word_bundle(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "target.vocab").write_text("".join(f"{letter or '_'}\n" for letter in LETTERS))
+    (folder / "words.arpa").write_text(WORDS)
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in LEXICON))
+    (folder / "model.textproto").write_text("""format_version: 1
+name: "words"
+ctc { blank: 0 kind: LOGITS_KIND_LOG_PROBS }
+target { form: TEXT_FORM_CHARACTERS vocabulary: "target.vocab" }
+scorers { name: "lm" ngram { file: "words.arpa" } }
+scorers { name: "lexicon" ngram { file: "words.txt" } }
+""")
+    return folder
+
+
+def by_words(sums: Sums) -> dict[str, float]:
+    """Labellings that differ by spaces alone are one to pyctcdecode and flashlight-text."""
+    words: dict[str, float] = {}
+    for labels, score in sums.items():
+        text = " ".join("".join(LETTERS[label] for label in labels).split())
+        words[text] = float(np.logaddexp(words.get(text, -np.inf), score))
+    return words
+
+
+def equal_word_scores(start: Callable, work: Path) -> bool:
+    """A model of words behind letters, with a reward for each word, against pyctcdecode."""
+    import logging
+
+    from pyctcdecode import build_ctcdecoder
+
+    logging.disable(logging.WARNING)
+    folder = word_bundle(work / "words")
+    draw = np.random.default_rng(9)
+    # Spaces are in the middle alone, and letters at both ends: behind two spaces and behind the last one
+    # pyctcdecode scores a word without letters.
+    logits = draw.normal(0, 2, (LATTICES, FRAMES, len(LETTERS)))
+    logits[:, [0, 1, 3, 4], 3] = logits[:, [0, 4], 0] = -1e4
+    frames = [log_softmax(one) for one in logits]
+    np.savez(work / "words.npz", **{f"{i:04}": x for i, x in enumerate(frames)})
+    decoder = build_ctcdecoder(LETTERS, str(folder / "words.arpa"), alpha=WEIGHT, beta=REWARD,
+                               unk_score_offset=-UNKNOWN / math.log(10))
+    with start(folder) as server:
+        found = ours(server, work / "words.npz", "--beam-size", WIDE, "--n-best", WIDE, "--fusion", f"lm:{WEIGHT}",
+                     "--fusion", f"word_count:{-REWARD}")
+    count, apart, texts = 0, 0.0, 0
+    for x, sums in zip(frames, found):
+        mine = {text: score for text, score in by_words(sums).items() if score > -100}
+        texts += len(mine)
+        for beam in decoder.decode_beams(x, beam_width=10 * WIDE, beam_prune_logp=-1e9, token_min_logp=-30,
+                                         prune_history=False):
+            if beam[0] in mine:
+                count += 1
+                apart = max(apart, abs(mine[beam[0]] - float(beam[-1])))
+    print(f"CTC, 2-gram model of words {WEIGHT:g}, {REWARD:g} for a word: of {texts} texts of {LATTICES} small lattices "
+          f"pyctcdecode lists {count}, with scores at most {apart:.2g} apart (at most {EQUAL:g})")
+    return apart <= EQUAL and count == texts
+
+
+def equal_lexicon_scores(start: Callable, work: Path) -> bool:
+    """Listed words alone, with a reward for each, against flashlight-text, whose words end with their space."""
+    from flashlight.lib.text.decoder import (CriterionType, LexiconDecoder, LexiconDecoderOptions, SmearingMode,
+                                             Trie, ZeroLM)
+
+    folder = word_bundle(work / "lexicon")
+    draw = np.random.default_rng(10)
+    frames = [log_softmax(draw.normal(0, 2, (FRAMES, len(LETTERS)))) for _ in range(LATTICES)]
+    np.savez(work / "lexicon.npz", **{f"{i:04}": x for i, x in enumerate(frames)})
+    lm, space = ZeroLM(), LETTERS.index(" ")
+    trie = Trie(len(LETTERS), space)
+    for number, word in enumerate(LEXICON):
+        trie.insert([*(LETTERS.index(letter) for letter in word), space], number, 0.0)
+    trie.smear(SmearingMode.MAX)
+    decoder = LexiconDecoder(
+        LexiconDecoderOptions(
+            beam_size=100 * WIDE, beam_size_token=len(LETTERS), beam_threshold=1e9, lm_weight=0.0, word_score=REWARD,
+            unk_score=-math.inf, sil_score=0.0, log_add=True, criterion_type=CriterionType.CTC),
+        trie, lm, space, 0, -1, [], False)
+    with start(folder) as server:
+        found = ours(server, work / "lexicon.npz", "--beam-size", WIDE, "--n-best", WIDE, "--fusion", "lexicon:1",
+                     "--fusion", f"word_count:{-REWARD}")
+    count, apart, texts = 0, 0.0, 0
+    for source, sums in zip(frames, found):
+        x = np.ascontiguousarray(source)
+        # It merges what spaces alone distinguish.
+        theirs: dict[str, float] = {}
+        for one in decoder.decode(x.ctypes.data, *x.shape):
+            text = " ".join(LEXICON[word] for word in one.words if word >= 0)
+            theirs[text] = float(np.logaddexp(theirs.get(text, -np.inf), one.score))
+        mine = by_words({labels: score for labels, score in sums.items() if labels and labels[-1] == space})
+        texts += sum(text != "" for text in mine)
+        for text, score in theirs.items():
+            if text and text in mine:
+                count += 1
+                apart = max(apart, abs(mine[text] - score))
+    print(f"CTC, a lexicon, {REWARD:g} for a word: of {texts} texts of {LATTICES} small lattices flashlight-text lists "
+          f"{count}, with scores at most {apart:.2g} apart (at most {EQUAL:g})")
+    return apart <= EQUAL and count == texts
+
+
 def best_scores(start: Callable, folder: Path, beam: int) -> bool:
     frames = [x for _, x in sorted(np.load(folder / "frames.npz").items())]
     good = True

@@ -122,6 +122,8 @@ def transducer(utterances: int, work: Path, with_torch: bool) -> bool:
 def ctc(work: Path) -> bool:
     subprocess.run([sys.executable, ROOT / "bench/frame_models.py", work / "bench"], check=True)
     return (ctc_parity.equal_scores(Server, work)
+            & ctc_parity.equal_word_scores(Server, work)
+            & ctc_parity.equal_lexicon_scores(Server, work)
             & ctc_parity.best_scores(Server, work / "bench/ctc", CTC_BEAM))
 
 

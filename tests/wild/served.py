@@ -3,21 +3,25 @@
 
 Usage: served.py [--programs build/bin] [--out build/wild] [--table FILE]
 
-g2p-id-py is the one package of models.json that brings an encoder and a decoder that is stepped token by token (Keras'
-sequence-to-sequence example, tokens and sources one-hot). Its files go through `beamwright-graph init`, are served, and
-asked for words with a beam of 1; the package's own loop, run on ONNX Runtime, says what is expected. The package pads
-sources to 24 letters, as its model was trained without a mask: requests do the same.
+Packages of models.json that bring an encoder and a decoder that is stepped token by token. Their files go through
+`beamwright-graph init`, are served, and asked with a beam of 1; the package's own loop, run on ONNX Runtime, says what is
+expected.
+
+* g2p-id-py: Keras' sequence-to-sequence example, tokens and sources one-hot. The package pads sources to 24 letters, as its
+  model was trained without a mask: requests do the same.
+* arabic-name-romanizer: names of Arabic and of Persian letters. Its mask is true where there is no letter, which `init`
+  finds out, and the encoder hands it on to the decoder.
 """
 
 import importlib
 import json
-import pathlib
 import random
 import sys
 import types
 import zipfile
+from pathlib import Path
 
-HERE = pathlib.Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE.parent / "e2e" / "exports")]
 from table import ask, run, serving, write_section  # noqa: E402
 from wild import digest, download, start_serving  # noqa: E402
@@ -48,6 +52,7 @@ def write_vocabulary(ids, path):
 
 
 def make_bundle(programs, model, files, repository):
+    repository.mkdir(parents=True)
     source, target = repository.parent / "source.vocab", repository.parent / "target.vocab"
     write_vocabulary(model.g2id, source)
     write_vocabulary(model.p2id, target)
@@ -74,8 +79,8 @@ def all_words(model):
     return [*WORDS, *("".join(rng.choices(letters, k=rng.randint(2, 12))) for _ in range(MADE_UP))]
 
 
-def main():
-    programs, out, work, table = start_serving(__doc__, "served")
+def ask_g2p(programs, out, work):
+    """How many words, and what was wrong."""
     model, files = package_model(out)
     make_bundle(programs, model, files, work / "repository")
     words, wrong = all_words(model), []
@@ -89,10 +94,61 @@ def main():
             want = model.predict(word)
             if got != want:
                 wrong.append(f"{word}: {got} instead of {want}")
-    line = f"g2p-id-py 0.4.2: {len(words) - len(wrong)} of {len(words)} words as the package itself writes them."
-    print(line)
+    return len(words), wrong
+
+
+def ask_romanizer(programs, out, work, script):
+    """The same of one of the two models; `script`: its folder, empty or "persian"."""
+    wanted = Path("arabic_name_romanizer") / "resources" / script / "encoder.onnx"
+    model = next(m for m in json.loads((HERE / "models.json").read_text()) if m["path"] == wanted.as_posix())
+    folder = out / "arabic-name-romanizer"
+    zipfile.ZipFile(download(model, out / "packages")).extractall(folder)
+    if digest(folder / model["path"]) != model["sha256"]:
+        sys.exit("served.py: arabic-name-romanizer has another checksum than models.json says")
+    sys.path.insert(0, str(folder))
+    inference = importlib.import_module("arabic_name_romanizer.inference")
+    files = (folder / wanted).parent
+    vocab = inference.CharVocab(json.loads((files / "vocab.json").read_text(encoding="utf-8"))["tokens"])
+    backend = inference.OnnxBackend(files, inference.load_meta(files), 1)
+    name = f"romanizer-{script or 'arabic'}"
+    done = run(
+        programs / "beamwright-graph", "init", files / "encoder.onnx", files / "decoder.onnx", "--out",
+        work / "repository" / name / "1", "--name", name, "--begin", str(vocab.bos_id), "--end", str(vocab.eos_id),
+    )  # fmt: skip
+    if done.returncode:
+        sys.exit(f"served.py: init: {done.stderr}")
+    rng, wrong = random.Random(20261128), []
+    letters = [token for token in vocab.tokens if len(token) == 1 and "\u0621" <= token <= "\u06cc"]
+    names = ["".join(rng.choices(letters, k=rng.randint(2, 12))) for _ in range(MADE_UP)]
+    # As the package: padding is never chosen, and no answer is empty.
+    options = {"beam_size": 1, "max_length": 32, "min_length": 1, "suppress_tokens": {"ids": {"ids": [vocab.pad_id]}}}
+    with serving(programs, work / "repository", work) as address:
+        for letters in names:
+            ids = inference.encode_source_ids(vocab, letters, None)
+            hypotheses, error = ask(address, name, {"source": {"ids": {"ids": ids}}, "options": options})
+            if error:
+                sys.exit(f"served.py: {letters}: {error}")
+            got = vocab.decode(token for token in hypotheses[0]["tokens"] if token != vocab.eos_id).strip()
+            want = inference.beam_search(backend, [ids], vocab, 1, 32)[0][0][0]
+            if got != want:
+                wrong.append(f"{letters}: {got} instead of {want}")
+    return len(names), wrong
+
+
+def main():
+    programs, out, work, table = start_serving(__doc__, "served")
+    lines, wrong = [], []
+    for package, what, asked in (
+        ("g2p-id-py 0.4.2", "words", lambda: ask_g2p(programs, out, work / "g2p")),
+        ("arabic-name-romanizer 0.2.0", "names", lambda: ask_romanizer(programs, out, work / "arabic", "")),
+        ("arabic-name-romanizer 0.2.0, Persian", "names", lambda: ask_romanizer(programs, out, work / "persian", "persian")),
+    ):
+        count, bad = asked()
+        lines.append(f"{package}: {count - len(bad)} of {count} {what} as the package itself writes them.  ")
+        print(lines[-1], flush=True)
+        wrong += bad
     if table:
-        write_section(table, "tests/wild/served.py", [line])
+        write_section(table, "tests/wild/served.py", lines)
     if wrong:
         sys.exit("served.py: " + "; ".join(wrong))
 
