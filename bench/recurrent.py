@@ -3,15 +3,16 @@
     recurrent.py [--models FOLDER] [--rounds 3] [--seconds 2] [--only rwkv7]
 
 Makes the models (recurrent_models.py; 1.3 GB, once), then takes turns: Beamwright's greedy search with 1, 8 and 32
-requests in f32, bf16 and int8, beam 4 with 8 requests in int8, and ONNX Runtime over the same file with 1, 8 and 32 rows
-in a batch (f32; NumPy's argmax picks each next token). One thread each. Prints a table of medians. Needs build/bin/beamwright-bench and
-the packages of bench/requirements.txt.
+requests and prompts of 1,000 tokens in f32, bf16 and int8, beam 4 with 8 requests in int8, and ONNX Runtime over the
+same file with 1, 8 and 32 rows in a batch (f32; NumPy's argmax picks each next token). One thread each. Prints tables of
+medians. Needs build/bin/beamwright-bench and the packages of bench/requirements.txt.
 """
 
 import argparse
 import collections
 import pathlib
 import statistics
+import tempfile
 import time
 
 import numpy as np
@@ -21,12 +22,25 @@ from harness import machine, ours
 
 REQUESTS = (1, 8, 32)
 LENGTH = 32
+PROMPT = 1000
+PRECISIONS = ("f32", "bf16", "int8")
 
 
 def beamwright(folder, precision, beam, requests, seconds):
     cases = ours.decode(folder, "--random", "32:1", "--precision", precision, "--beam", beam, "--concurrency",
                         ",".join(map(str, requests)), "--max-length", LENGTH, "--fixed-length", "--seconds", seconds)
     return [case["tokens_per_second"] for case in cases]
+
+
+def prompts(folder, name, precision, seconds):
+    """Tokens a second of one request that reads a prompt and writes one token."""
+    ids = np.random.default_rng(1).integers(2, recurrent_models.SIZES[name].vocabulary, PROMPT)
+    with tempfile.NamedTemporaryFile("w", suffix=".textproto") as options:
+        options.write(f"target_prefix {{ ids {{ ids: {ids.tolist()} }} }}")
+        options.flush()
+        cases = ours.decode(folder, "--random", "1:1", "--precision", precision, "--beam", 1, "--options", options.name,
+                            "--max-length", 1, "--fixed-length", "--seconds", seconds)
+    return cases[0]["tokens_per_second"]
 
 
 def runtime(folder, seconds):
@@ -62,12 +76,14 @@ def main():
     options = parser.parse_args()
     names = [options.only] if options.only else list(recurrent_models.SIZES)
     found = collections.defaultdict(list)
+    read = collections.defaultdict(list)
     for _ in range(options.rounds):
         for name in names:
             folder = options.models / name
             recurrent_models.write(folder, name, recurrent_models.SIZES[name])
-            for precision in ("f32", "bf16", "int8"):
+            for precision in PRECISIONS:
                 found[name, f"Beamwright, {precision}"].append(beamwright(folder, precision, 1, REQUESTS, options.seconds))
+                read[precision, name].append(prompts(folder, name, precision, options.seconds))
                 if precision == "f32":
                     found[name, f"ONNX Runtime {onnxruntime.__version__}, f32"].append(runtime(folder, options.seconds))
             found[name, "Beamwright, int8, beam 4"].append(beamwright(folder, "int8", 4, (8,), options.seconds))
@@ -79,6 +95,10 @@ def main():
             figures = [f"{statistics.median(round_):.0f}" for round_ in zip(*found[name, label], strict=True)]
             cells.append(" / ".join(figures) if len(figures) == len(REQUESTS) else f"- / {figures[0]} / -")
         print(f"| {label} |", " | ".join(cells), "|")
+    print(f"\n| tokens/s of a prompt of {PROMPT} |", " | ".join(names), "|\n|---|" + "---|" * len(names))
+    for precision in PRECISIONS:
+        cells = [f"{statistics.median(read[precision, name]):.0f}" for name in names]
+        print(f"| Beamwright, {precision} |", " | ".join(cells), "|")
 
 
 if __name__ == "__main__":

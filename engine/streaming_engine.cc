@@ -133,6 +133,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
     return Invalid("max_queue_rows (", options.max_queue_rows, ") and max_queue_bytes (",
                    options.max_queue_bytes, ") must be positive");
   }
+  if (options.max_known_rows < 0) {
+    return Invalid("max_known_rows (", options.max_known_rows, ") must not be negative");
+  }
   if (options.max_bytes < 1 || options.max_encode_positions < 1) {
     return Invalid("max_bytes (", options.max_bytes, ") and max_encode_positions (",
                    options.max_encode_positions, ") must be positive");

@@ -80,20 +80,43 @@ void BeamDriver::OrderByGroup() {
   }
 }
 
+// Requests whose next choices are known, such as those with a prompt, share max_known_rows equally;
+// what one does not need is left to those behind it.
+void BeamDriver::ShareRows() {
+  int num_sharing = 0;
+  int left = 0;
+  for (auto& request : requests_) {
+    request->takes_part = !repeats_ || request->takes_part;
+    request->positions = request->takes_part && !request->is_answered
+                             ? std::min(request->MostPositions(), runners_[0].most_positions())
+                             : 1;
+    num_sharing += request->positions > 1 ? 1 : 0;
+    left = std::max(left, request->max_known_rows);
+  }
+  for (auto& request : requests_) {
+    const int num_rows = request->takes_part ? request->rows().num_rows() : 0;
+    if (request->positions > 1) {
+      const int most = (left + num_sharing - 1) / num_sharing / std::max(num_rows, 1);
+      request->positions = std::min(request->positions, most + 1);
+      left -= (request->positions - 1) * num_rows;
+      --num_sharing;
+    }
+    request->step_rows = num_rows * request->positions;
+  }
+}
+
 absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Underway* underway) {
   OrderByGroup();
   const bool reads_attention =
       std::any_of(requests_.begin(), requests_.end(),
                   [](const auto& request) { return request->reads_attention; });
-  for (auto& request : requests_) {
-    request->takes_part = !repeats_ || request->takes_part;
-    request->step_rows = request->takes_part ? request->rows().num_rows() : 0;
-  }
+  ShareRows();
   for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
     runners_[decoder].Begin();
     for (auto& request : requests_) {
       if (request->takes_part && request->decoders[decoder].is_used) {
-        runners_[decoder].Add(request->rows(), request->decoders[decoder].rows, request->group);
+        runners_[decoder].Add(request->rows(), request->decoders[decoder].rows, request->group,
+                              request->positions);
       }
     }
   }
@@ -157,7 +180,7 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
       request->Fail(status);
       continue;
     }
-    if (request->call.timeline != nullptr) {
+    for (int i = 0; request->call.timeline != nullptr && i < request->positions; ++i) {
       request->call.timeline->Step();
     }
     TellProgress(*request);
@@ -174,18 +197,23 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
 
 absl::Status BeamDriver::Advance(size_t first_row, BeamRequest& request) {
   static thread_local std::vector<search::RowCandidates> candidates;
-  candidates.clear();
-  for (int own = 0; own < request.step_rows; ++own) {
-    BW_ASSIGN_OR_RETURN(search::RowCandidates found,
-                        scan_.Candidates(first_row + static_cast<size_t>(own)));
-    candidates.push_back(found);
-    if (request.reads_attention) {
-      candidates.back().attention = request.attention.last(own);
+  for (int position = 0; position < request.positions; ++position) {
+    candidates.clear();
+    for (int own = position; own < request.step_rows; own += request.positions) {
+      BW_ASSIGN_OR_RETURN(search::RowCandidates found,
+                          scan_.Candidates(first_row + static_cast<size_t>(own)));
+      candidates.push_back(found);
+      if (request.reads_attention) {
+        candidates.back().attention = request.attention.last(own);
+      }
+    }
+    const absl::Status status = request.Advance(candidates);
+    if (!status.ok()) {
+      // The caller did nothing wrong when a model's score is not a log-probability.
+      return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
     }
   }
-  const absl::Status status = request.Advance(candidates);
-  // The caller did nothing wrong when a model's score is not a log-probability.
-  return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
+  return absl::OkStatus();
 }
 
 void BeamDriver::End(const absl::Status& why) {

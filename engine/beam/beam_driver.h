@@ -47,6 +47,8 @@ class BeamDriver : public Driver {
   void EndStep(const absl::Status& status, const Underway* underway);
   // Puts requests of one group (StepRunner) side by side, in the order in which they came.
   void OrderByGroup();
+  // Sets who takes part in the step, and with how many rows.
+  void ShareRows();
   // Runs every decoder over the rows of the requests that use it.
   absl::Status RunDecoders(const ops::ExecutionContext& context, Underway* underway);
   // Advances every search by what the scan found; requests that fail leave.

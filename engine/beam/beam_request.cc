@@ -87,6 +87,13 @@ void BeamRequest::SetUpDecoders() {
   }
 }
 
+int BeamRequest::MostPositions() {
+  // Other decoders and scorers follow the search step by step.
+  return model->parts().num_members() > 1 || !scorers.empty() || reads_attention
+             ? 1
+             : std::max(rows().num_known_steps(), 1);
+}
+
 absl::Status BeamRequest::Advance(absl::Span<const search::RowCandidates> candidates) {
   BW_RETURN_IF_ERROR(rows().Advance(candidates));
   for (RequestScorer& one : scorers) {

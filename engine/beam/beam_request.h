@@ -39,8 +39,11 @@ struct BeamRequest : Request {
   v1::Attention wants_attention = v1::ATTENTION_NONE;
   bool reads_attention = false;  // for the answer, or for the search
   AttentionHistory attention;
-  int step_rows = 0;  // of the step under way, or to be repeated
-  int group = -1;     // of requests whose states have the same shapes; -1: not found yet
+  int max_known_rows = 0;  // EngineOptions
+  int positions = 1;       // that each of its rows reads in the step under way
+  // Of the step under way, or to be repeated: a row's positions stand one behind the other.
+  int step_rows = 0;
+  int group = -1;  // of requests whose states have the same shapes; -1: not found yet
   // Of a stream: what was sent, and when its first token was.
   search::StableTokens stable;
   absl::Time first_token = absl::InfinitePast();
@@ -54,6 +57,8 @@ struct BeamRequest : Request {
   absl::Status Start(const ops::ExecutionContext& context, const EncodedSources& encoded,
                      int64_t row) override;
   absl::Status StartAlone(const ops::ExecutionContext& context) override;
+  // Positions that each row can read in the next step, 1 or more.
+  int MostPositions();
   // A step of the search, and of those scorers that follow it row by row.
   absl::Status Advance(absl::Span<const search::RowCandidates> candidates);
 

@@ -48,6 +48,7 @@ absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
   request.attention = AttentionHistory(keeps);
   request.beam_size = search.beam_size;
   request.max_steps = search.max_length;
+  request.max_known_rows = limits.max_known_rows;
   request.price_bytes = PriceBytes(model, search, request.source.source_length, keeps);
   if (search.beam_size > limits.max_rows) {
     return TooLarge("rows", search.beam_size, limits.max_rows,

@@ -68,7 +68,13 @@ absl::Status RowScan::MakeRules(const Step& step, Row& row) {
     row.rules = RowRules();  // its search may have no rows any more
     return absl::OkStatus();
   }
-  row.rules = row.request->rows().rules()[static_cast<size_t>(row.own_row)];
+  const search::RowSearch& search = row.request->rows();
+  const int own_row = row.own_row / row.request->positions;
+  const int position = row.own_row % row.request->positions;
+  row.rules = search.rules()[static_cast<size_t>(own_row)];
+  if (position > 0) {
+    row.rules.watched = search.known_tokens(own_row).subspan(static_cast<size_t>(position), 1);
+  }
   if (!row.request->scorers.empty()) {
     BW_RETURN_IF_ERROR(AddScorers(step, row));
     row.rules.added = row.fused.added();

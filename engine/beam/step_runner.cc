@@ -29,6 +29,27 @@ bool StepRunner::HasStatesOfOneShape(const ops::SteppedDecoder& decoder) {
   });
 }
 
+int StepRunner::MostPositions(const ops::SteppedDecoder& decoder, bool in_place) {
+  if (!decoder.body->plan_positions().possible || !HasStatesOfOneShape(decoder)) {
+    return 1;
+  }
+  // States that are not written in place are held for each position until the step ends.
+  constexpr int64_t kMostBytes = int64_t{16} << 20;
+  const ops::Loop& loop = decoder.body->loop();
+  int64_t bytes = 1;
+  for (const int rule : decoder.body->carried()) {
+    const int parameter = loop.inputs[static_cast<size_t>(rule)].body_parameter;
+    const ops::ValueInfo& info =
+        loop.body.node(loop.body.parameters[static_cast<size_t>(parameter)]).outputs[0];
+    int64_t of_row = ops::SizeOf(info.dtype);
+    for (int axis = 1; axis < info.shape.rank(); ++axis) {
+      of_row *= info.shape.dim(axis);
+    }
+    bytes += in_place ? 0 : of_row;
+  }
+  return static_cast<int>(std::clamp<int64_t>(kMostBytes / bytes, 1, search::kMaxLength));
+}
+
 void StepRunner::Clear() {
   groups_.resize(std::min<size_t>(groups_.size(), 1));
   for (const auto& group : groups_) {
@@ -52,27 +73,39 @@ void StepRunner::Begin() {
   }
 }
 
-void StepRunner::Add(const search::RowSearch& search, DecoderRows& rows, int group) {
+void StepRunner::Add(const search::RowSearch& search, DecoderRows& rows, int group, int positions) {
   while (groups_.size() <= static_cast<size_t>(group)) {
     groups_.push_back(std::make_unique<Group>());
   }
   Group& to = *groups_[static_cast<size_t>(group)];
   to.added.push_back(&rows);
   rows.first_row_before = rows.first_row;
+  rows.positions_before = rows.positions;
   rows.repeats_before = std::exchange(rows.repeats, false);
   if (rows.first_row < 0) {
     rows.first_row = static_cast<int>(to.num_sources++);
     to.starts.push_back(&rows.start.states);
   }
-  int32_t own = 0;
-  for (const int32_t parent : search.parents()) {
-    to.parents.push_back(rows.first_row + (rows.repeats_before ? own++ : parent));
-  }
+  const int first = rows.first_row;
   rows.first_row = to.num_rows();
-  to.tokens.insert(to.tokens.end(), search.tokens().begin(), search.tokens().end());
-  to.rows_per_request.push_back(search.num_rows());
+  for (int own = 0; own < search.num_rows(); ++own) {
+    const auto at = static_cast<size_t>(own);
+    // A row that was restored has the states of its first position.
+    to.parents.push_back(first + (rows.repeats_before
+                                      ? own * rows.positions_before
+                                      : (search.parents()[at] + 1) * rows.positions_before - 1));
+    to.tokens.push_back(search.tokens()[at]);
+    const absl::Span<const int32_t> known =
+        positions > 1 ? search.known_tokens(own) : absl::Span<const int32_t>();
+    for (int position = 1; position < positions; ++position) {
+      to.parents.push_back(ops::LoopBody::kRowBefore);
+      to.tokens.push_back(known[static_cast<size_t>(position - 1)]);
+    }
+  }
+  rows.positions = positions;
+  to.rows_per_request.push_back(search.num_rows() * positions);
   to.values.push_back(&rows.start.values);
-  num_rows_ += search.num_rows();
+  num_rows_ += search.num_rows() * positions;
 }
 
 void StepRunner::Repeat() {
@@ -86,7 +119,10 @@ void StepRunner::Repeat() {
     }
     for (DecoderRows* const rows : group->added) {
       rows->repeats = group->has_run || rows->repeats_before;
-      rows->first_row = group->has_run ? rows->first_row : rows->first_row_before;
+      if (!group->has_run) {
+        rows->first_row = rows->first_row_before;
+        rows->positions = rows->positions_before;
+      }
     }
     group->has_run = false;
   }

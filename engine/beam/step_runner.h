@@ -16,12 +16,15 @@ namespace beamwright::engine {
 // What one request has with one decoder.
 struct DecoderRows {
   StartValues start;
-  // Where its rows stand in its group's states after the last step; -1 before its first step.
+  // Where its rows stand in its group's states after the last step; -1 before its first step. Each
+  // row has as many there as it read positions, and goes on from the last of them.
   int first_row = -1;
+  int positions = 1;
   // The states there are those that its rows are to continue again, each its own.
   bool repeats = false;
-  // Both before the step under way.
+  // All before the step under way.
   int first_row_before = -1;
+  int positions_before = 1;
   bool repeats_before = false;
 };
 
@@ -36,13 +39,17 @@ class StepRunner {
   // has ended is never repeated, and states may be written in place.
   StepRunner(const ops::SteppedDecoder& decoder, bool is_alone)
       : decoder_(&decoder),
-        in_place_(is_alone && decoder.body->writes_in_place() && HasStatesOfOneShape(decoder)) {}
+        in_place_(is_alone && decoder.body->writes_in_place() && HasStatesOfOneShape(decoder)),
+        most_positions_(MostPositions(decoder, in_place_)) {}
+
+  // Positions that a row may read in a step; 1: a token a step.
+  int most_positions() const { return most_positions_; }
 
   void Begin();
   // The search's rows come behind those added before. `rows` must live until Run returns. `group`:
   // a small number, the same for a request in all its steps; those of a group are added one after
-  // another.
-  void Add(const search::RowSearch& search, DecoderRows& rows, int group = 0);
+  // another. positions: at most most_positions() and the search's known steps, or 1.
+  void Add(const search::RowSearch& search, DecoderRows& rows, int group = 0, int positions = 1);
   absl::Status Run(const ops::ExecutionContext& context, bool reads_attention = false);
   // The step, whether it was interrupted, ended or not even begun, is to be made again: those that
   // were added can be added to the next one as if it had not been.
@@ -66,6 +73,7 @@ class StepRunner {
  private:
   // Whether the extents of all states are known, so that all requests are one group.
   static bool HasStatesOfOneShape(const ops::SteppedDecoder& decoder);
+  static int MostPositions(const ops::SteppedDecoder& decoder, bool in_place);
 
   // Requests whose states have the same shapes.
   struct Group {
@@ -98,6 +106,7 @@ class StepRunner {
 
   const ops::SteppedDecoder* decoder_;
   bool in_place_ = false;
+  int most_positions_ = 1;
   std::vector<std::unique_ptr<Group>> groups_;  // by number
   int num_rows_ = 0;                            // of all groups, in the step under way
   ops::Tensor joined_;                          // results of several groups

@@ -65,6 +65,9 @@ struct EngineOptions {
   // longer source is encoded alone. Small: running requests never wait long. Large: sources of
   // equal or near length are more often encoded together (docs/performance.md).
   int64_t max_encode_positions = 512;
+  // Most rows that a step runs more than there are hypotheses, to read several tokens of a target
+  // prefix (a prompt) or of given targets at once, all requests together. 0: a token a step.
+  int max_known_rows = 31;
   // Engine threads that step requests side by side, each with an equal part of num_threads
   // (docs/architecture.md, 'Streams'). At most num_threads. kStreamsAsWorkIs: as many as running
   // and waiting rows ask for, which are more for models whose weights do not stay in a cache.

@@ -108,6 +108,12 @@ int BeamSearch::candidates_per_row() const {
   return std::min(std::max(wanted, options_.num_top_tokens), options_.vocabulary_size);
 }
 
+absl::Span<const int32_t> BeamSearch::known_tokens(int /*row*/) const {
+  // One row reads the prefix.
+  return absl::MakeConstSpan(options_.constraints.prefix)
+      .subspan(static_cast<size_t>(history_.num_steps()));
+}
+
 void BeamSearch::PrepareStep() {
   const int generated = num_generated();
   rules_ = pipeline_.MakeRules(std::max(generated, 0), /*plain=*/generated < 0);

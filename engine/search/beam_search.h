@@ -38,6 +38,7 @@
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_BEAM_SEARCH_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_BEAM_SEARCH_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -89,6 +90,8 @@ class BeamSearch final : public RowSearch {
   // Strategy); more do no harm, fewer prune. At most the vocabulary's size.
   int candidates_per_row() const override;
   int num_steps() const override { return history_.num_steps(); }
+  int num_known_steps() const override { return done_ ? 0 : std::max(-num_generated(), 0); }
+  absl::Span<const int32_t> known_tokens(int row) const override;
 
   // One step: candidates of each live row, in their order. On an error the search is unchanged,
   // except for the last one:

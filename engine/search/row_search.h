@@ -59,6 +59,15 @@ class RowSearch {
   // Steps made.
   virtual int num_steps() const = 0;
 
+  // Steps, from the next one on, whose choices are known whatever the model says of them: those of
+  // a target prefix or of given targets. Each row lives through all of them, continues itself, and
+  // has the rules of the next step but for the tokens that it watches. So a row's next positions
+  // can be run in one step of the model, and be handed to Advance one after the other.
+  virtual int num_known_steps() const { return 0; }
+  // The row's choices in these: what it watches in the first of them, reads in the second and
+  // watches then, and so on.
+  virtual absl::Span<const int32_t> known_tokens(int /*row*/) const { return {}; }
+
   // One step: candidates of each live row, in their order.
   virtual absl::Status Advance(absl::Span<const RowCandidates> rows) = 0;
 };

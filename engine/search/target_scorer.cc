@@ -87,6 +87,21 @@ int TargetScorer::candidates_per_row() const {
   return std::min(options_.num_top_tokens, options_.vocabulary_size);
 }
 
+int TargetScorer::num_known_steps() const {
+  size_t known = kMaxLength;
+  for (const std::vector<size_t>& targets : rows_) {
+    known = std::min(known, targets.size() == 1
+                                ? targets_[targets[0]].size() - static_cast<size_t>(num_steps_)
+                                : size_t{0});
+  }
+  return rows_.empty() ? 0 : static_cast<int>(known);
+}
+
+absl::Span<const int32_t> TargetScorer::known_tokens(int row) const {
+  const TokenSequence& target = targets_[rows_[static_cast<size_t>(row)][0]];
+  return absl::MakeConstSpan(target).subspan(static_cast<size_t>(num_steps_));
+}
+
 void TargetScorer::PrepareStep() {
   rules_ = pipeline_.MakeRules(num_steps_, /*plain=*/true);
   watched_.resize(rows_.size());

@@ -36,6 +36,8 @@ class TargetScorer final : public RowSearch {
   absl::Span<const RowRules> rules() const override { return rules_; }
   int candidates_per_row() const override;
   int num_steps() const override { return num_steps_; }
+  int num_known_steps() const override;
+  absl::Span<const int32_t> known_tokens(int row) const override;
 
   // InvalidArgument as BeamSearch::Advance. A token of probability 0 is not an error: its target's
   // sum is -infinity.

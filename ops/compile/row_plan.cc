@@ -39,11 +39,13 @@ class Planner {
     rows_ = FindRows(loop_, info_, operators_, scopes_);
     const auto num_slots = static_cast<size_t>(program_.num_slots());
     plan_.sources.assign(num_slots, RowPlan::Source::kConstant);
+    plan_.is_rows.assign(num_slots, false);
     plan_.factors.assign(num_slots, 1);
     plan_.row_axes.assign(num_slots, 0);
     for (size_t i = 0; i < loop_.body.nodes.size(); ++i) {
       for (size_t output = 0; output < loop_.body.nodes[i].outputs.size(); ++output) {
         const auto slot = Slot({static_cast<int>(i), static_cast<int>(output)});
+        plan_.is_rows[slot] = rows_[i].kind == Kind::kRows;
         plan_.factors[slot] = rows_[i].factor;
         plan_.row_axes[slot] = rows_[i].axis;
         if (scopes_[i] == Scope::kRequest) {

@@ -33,6 +33,7 @@ struct RowPlan {
   std::string reason;
   std::vector<Segment> segments;
   std::vector<Source> sources;    // by slot: where a per-request instruction finds it
+  std::vector<bool> is_rows;      // by slot: whether it has a part for each row
   std::vector<int> row_axes;      // by slot: the axis that counts rows
   std::vector<int64_t> factors;   // by slot: extent of that axis per row
   std::vector<bool> per_request;  // by instruction

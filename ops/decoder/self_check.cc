@@ -4,6 +4,7 @@
 #include "ops/decoder/self_check.h"
 
 #include <cstring>
+#include <utility>
 
 #include "ops/base/status.h"
 
@@ -11,7 +12,7 @@ namespace beamwright::ops {
 namespace {
 
 // Two requests with sources of different lengths take two steps together, the second with rows
-// repeated, and the same steps row by row.
+// repeated, and the same steps row by row; then one in which a row reads several positions.
 class StepCheck {
  public:
   StepCheck(const SteppedDecoder& decoder, StartValues& first, StartValues& second)
@@ -33,7 +34,8 @@ class StepCheck {
     if (!first) {
       return false;
     }
-    return Step({0, 0, 1}, {2, 1}, rows);
+    BW_ASSIGN_OR_RETURN(const bool second, Step({0, 0, 1}, {2, 1}, rows));
+    return second && decoder_.body->plan_positions().possible ? StepPositions(rows) : second;
   }
 
  private:
@@ -74,6 +76,31 @@ class StepCheck {
       }
     }
     rows = std::move(together.rows);
+    return same;
+  }
+
+  // rows: two of the first request, one of the second.
+  absl::StatusOr<bool> StepPositions(const std::vector<Row>& rows) {
+    constexpr int32_t kBefore = LoopBody::kRowBefore;
+    constexpr int64_t kPositions = 3;
+    std::vector<int32_t> tokens;
+    for (int32_t i = 0; i <= kPositions; ++i) {
+      tokens.push_back((i + 1) % decoder_.vocabulary_size);
+    }
+    BW_ASSIGN_OR_RETURN(const Stepped together, RunStep({starts_[0], starts_[1]}, {kPositions, 1},
+                                                        {0, kBefore, kBefore, 2}, tokens, rows));
+    bool same = together.result.has_value() && together.result.rank() > 0 &&
+                together.result.dim(0) == kPositions + 1;
+    Row now = rows[0];
+    for (int64_t position = 0; same && position < kPositions; ++position) {
+      BW_ASSIGN_OR_RETURN(Stepped alone, RunStep({starts_[0]}, {1}, {0},
+                                                 {tokens[static_cast<size_t>(position)]}, {now}));
+      same = SameBits(alone.result, together.result.Rows(position, position + 1));
+      now = std::move(alone.rows[0]);
+    }
+    for (size_t i = 0; same && i < now.size(); ++i) {
+      same = SameBits(now[i], together.rows[kPositions - 1][i]);
+    }
     return same;
   }
 

@@ -11,7 +11,8 @@ namespace beamwright::ops {
 bool SameBits(const Tensor& a, const Tensor& b);
 
 // Two requests, whose sources should differ in length, take two steps together, the second with
-// rows repeated, and the same steps row by row: whether every bit agrees. An error if a step fails.
+// rows repeated, and, where the body can, one over several positions of a row; and the same steps
+// row by row: whether every bit agrees. An error if a step fails.
 // The values of the requests may gain what the first step computes of them.
 absl::StatusOr<bool> StepsTogetherAsAlone(const SteppedDecoder& decoder, StartValues& first,
                                           StartValues& second);

@@ -59,6 +59,10 @@ struct RowSources {
   const Tensor* table_rows = nullptr;
   // With `families`: input state_input() and output paged_output() have no tensors, but are here.
   const StatePages* pages = nullptr;
+  // With `pages`: where texts are read several positions at once. The rows of `families` and pages
+  // are texts; text i has the rows behind those of text i - 1 up to last_rows[i], of which each
+  // continues the one before. Empty: a row each.
+  absl::Span<const int32_t> last_rows = {};
 };
 
 // What a Kernel also is if it can read rows where they lie.

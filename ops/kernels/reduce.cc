@@ -121,14 +121,43 @@ struct Plan {
   StridedAxes reduced;
 };
 
+constexpr int64_t kFew = 4;
+
+// Whether each result is the sum of a few floats side by side, such as the taps of a convolution.
+template <typename T, Function kFunction>
+bool SumsFew(const StridedAxes& reduced) {
+  return std::is_same_v<T, float> &&
+         (kFunction == Function::kSum || kFunction == Function::kMean) &&
+         reduced.extents.size() == 1 && reduced.strides[0] == 1 && reduced.count <= kFew;
+}
+
+// What ReduceOne gives: its other lanes add 0 to numbers that are not -0.
+template <typename T>
+T SumFew(const T* data, int64_t count) {
+  T lanes[kFew] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    lanes[i] = T{0} + data[i];
+  }
+  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+}
+
 template <typename T, Function kFunction>
 absl::Status ReduceAll(const Tensor& input, const Plan& plan, Tensor& output) {
   using A = typename AccumulatorOf<T>::type;
   const T* in = input.data<T>();
   T* out = output.mutable_data<T>();
+  const bool sums_few = SumsFew<T, kFunction>(plan.reduced);
   ForEachRun(plan.kept, [&](int64_t offset, int64_t count, int64_t stride) {
     for (int64_t i = 0; i < count; ++i) {
-      A value = ReduceOne<T, kFunction>(in + offset + i * stride, plan.reduced);
+      const T* const from = in + offset + i * stride;
+      A value;
+      if constexpr (std::is_same_v<T, float>) {
+        value = !sums_few                    ? ReduceOne<T, kFunction>(from, plan.reduced)
+                : plan.reduced.count == kFew ? SumFew(from, kFew)
+                                             : SumFew(from, plan.reduced.count);
+      } else {
+        value = ReduceOne<T, kFunction>(from, plan.reduced);
+      }
       if constexpr (kFunction == Function::kMean) {
         value = static_cast<A>(value / static_cast<A>(plan.reduced.count));
       } else if constexpr (kFunction == Function::kL2) {

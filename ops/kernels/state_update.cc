@@ -418,7 +418,7 @@ class StateUpdateKernel final : public Kernel, public RowSourceKernel {
       if (held != families->num_families()) {
         return Invalid("state: ", held, " rows for ", families->num_families(), " families");
       }
-      shape[0] = families->num_rows();
+      shape[0] = sources.last_rows.empty() ? families->num_rows() : sources.last_rows.back() + 1;
       infos[0].dtype = DType::kF32;
       infos[0].shape = PartialShape(shape);
     }
@@ -454,16 +454,12 @@ class StateUpdateKernel final : public Kernel, public RowSourceKernel {
     const float* const old = sources.pages == nullptr ? inputs[0]->data<float>() : nullptr;
     float* const next = sources.pages == nullptr ? outputs[0].mutable_data<float>() : nullptr;
     float* const read = outputs.size() > 1 ? outputs[1].mutable_data<float>() : nullptr;
-    const auto update = [&](int64_t group, int64_t row, int64_t at, int64_t chunk) {
+    const auto update = [&](const float* from, float* to, int64_t row, int64_t at, int64_t chunk) {
       Head head;
       head.m = m;
       head.n = n;
-      head.state = (old == nullptr ? sources.pages->from[static_cast<size_t>(group)]
-                                   : old + group * heads * m * n) +
-                   at * m * n;
-      head.next = (next == nullptr ? sources.pages->to[static_cast<size_t>(row)]
-                                   : next + row * heads * m * n) +
-                  at * m * n;
+      head.state = from + at * m * n;
+      head.next = to + at * m * n;
       const Operand& decay = operands[kUpdateDecay];
       head.decay = decay.Of(row, at);
       head.decay_n = decay.b == 1 ? 0 : 1;
@@ -483,13 +479,28 @@ class StateUpdateKernel final : public Kernel, public RowSourceKernel {
                   const int64_t chunk = task % chunks;
                   const int64_t at = task / chunks % heads;
                   const int64_t group = task / chunks / heads;
+                  const float* const from = old == nullptr
+                                                ? sources.pages->from[static_cast<size_t>(group)]
+                                                : old + group * heads * m * n;
                   if (families == nullptr) {
-                    update(group, group, at, chunk);
+                    update(from, next + group * heads * m * n, group, at, chunk);
                     return;
                   }
                   // The last one may write where all of them read.
                   for (int i = families->first(group); i < families->first(group + 1); ++i) {
-                    update(group, families->rows()[static_cast<size_t>(i)], at, chunk);
+                    const auto row = static_cast<size_t>(families->rows()[static_cast<size_t>(i)]);
+                    float* const to = next == nullptr
+                                          ? sources.pages->to[row]
+                                          : next + static_cast<int64_t>(row) * heads * m * n;
+                    if (sources.last_rows.empty()) {
+                      update(from, to, static_cast<int64_t>(row), at, chunk);
+                      continue;
+                    }
+                    int64_t position = row == 0 ? 0 : sources.last_rows[row - 1] + 1;
+                    update(from, to, position++, at, chunk);
+                    for (; position <= sources.last_rows[row]; ++position) {
+                      update(to, to, position, at, chunk);
+                    }
                   }
                 });
   }

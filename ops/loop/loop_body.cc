@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
   body->FindFamilyStates();
   body->FindLookUps();
   body->FindPagedStates();
+  body->PlanPositionsOfRows();
   Program* const programs[] = {&body->request_program_, &body->step_program_};
   Program::DropUnread(graph, programs);
   for (const int rule : body->invariants_) {
@@ -162,6 +163,28 @@ void LoopBody::FindLookUps() {
     if (readers.has_value() && readers->size() == 1) {
       look_ups_[readers->front()] = static_cast<int>(i);
       is_look_up_[i] = true;
+    }
+  }
+}
+
+void LoopBody::PlanPositionsOfRows() {
+  if (!plan_.separable || counts_steps() || loop_->states_may_change_shape) {
+    positions_.reason =
+        !plan_.separable ? plan_.reason : "states grow, or the number of the step is read";
+    return;
+  }
+  std::vector<StateSlots> states;
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    states.push_back({StateSlot(i), NextSlot(i)});
+  }
+  positions_ = PlanPositions(step_program_, plan_, states, result_slots_);
+  is_read_in_order_.assign(look_ups_.size(), false);
+  for (const PositionPlan::Stage& stage : positions_.stages) {
+    for (const int index : stage.segment.instructions) {
+      const int look_up = look_ups_[static_cast<size_t>(index)];
+      if (stage.kind == PositionPlan::Stage::Kind::kInOrder && look_up >= 0) {
+        is_read_in_order_[static_cast<size_t>(look_up)] = true;
+      }
     }
   }
 }
@@ -268,6 +291,8 @@ void LoopBody::ReleaseParameters(Slots& slots) const {
 
 void LoopBody::ForceRowByRow(std::string reason) {
   if (plan_.separable) {
+    positions_ = PositionPlan();
+    positions_.reason = reason;
     MakeRowByRow(*loop_, step_program_, std::move(reason), plan_);
   }
 }

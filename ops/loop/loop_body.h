@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ops/compile/position_plan.h"
 #include "ops/compile/program.h"
 #include "ops/compile/row_plan.h"
 #include "ops/compile/scopes.h"
@@ -38,14 +39,19 @@ class LoopBody {
     }
   };
 
+  // A parent of a row that continues the row before it in the same step: the next position of one
+  // text. Only where plan_positions().possible.
+  static constexpr int32_t kRowBefore = -1;
+
   // One step over the rows of several requests; rows of a request stand together, in the order of
   // `requests`.
   struct RowStep {
     absl::Span<RequestValues* const> requests;
     absl::Span<const int> rows_per_request;
     // For each row the row of `states` that it continues, or, counted on from there, the entry of
-    // `starts`; any order, repeats allowed. A request's rows continue states of one length, where
-    // states grow.
+    // `starts`; any order, repeats allowed; or kRowBefore. A request's rows continue states of one
+    // length, where states grow. Behind the step, a row that another of the step has continued has
+    // no states in `scratch`.
     absl::Span<const int32_t> parents;
     // One per kSliced input, in the order of the loop's inputs: this step's part for all rows.
     absl::Span<const Tensor> slices;
@@ -107,6 +113,18 @@ class LoopBody {
     // step under way continues.
     std::vector<std::vector<Tensor>> grown;
     std::vector<std::vector<Tensor>> gathered;
+    bool by_family = false;  // whether the step under way holds family_states_ by family
+    // Of a step that reads several positions of a row: the rows by position, ascending, and for
+    // those of position 0 what they continue and the row of their last position.
+    std::vector<std::vector<int32_t>> positions;
+    std::vector<int32_t> first_parents;
+    std::vector<int32_t> last_rows;
+    Slots in_order;  // values of the rows of one position
+    RowFamilies singles;
+    StatePages single_pages;
+    std::vector<float*> single_places;
+    std::vector<const float*> single_sources;
+    std::vector<int32_t> single_parents;
   };
 
   // `body_info`: what inference found of loop->body. Errors name the node that can't be compiled.
@@ -116,6 +134,8 @@ class LoopBody {
 
   const Loop& loop() const { return *loop_; }
   const RowPlan& plan() const { return plan_; }
+  // Whether, and how, a step may read several positions of a row (kRowBefore).
+  const PositionPlan& plan_positions() const { return positions_; }
   // Where a body result counts rows: the axis, and its extent per row (heads that were joined with
   // the rows, for example).
   int result_row_axis(int result) const {
@@ -200,12 +220,30 @@ class LoopBody {
   void FindFamilyStates();
   void FindLookUps();
   void FindPagedStates();
+  void PlanPositionsOfRows();
   // The step's instructions that read `slot`, if all of them run over rows and take it as the input
   // that `input` names, and it is not a result; otherwise nothing.
   std::optional<std::vector<size_t>> ReadersBySource(int slot,
                                                      int (RowSourceKernel::*input)() const) const;
   absl::Status RunOverRows(const ExecutionContext& context, size_t instruction,
                            RowScratch& scratch) const;
+  absl::Status RunSegment(const ExecutionContext& context, const RowPlan::Segment& segment,
+                          RowScratch& scratch) const;
+  absl::Status RunSegments(const ExecutionContext& context, RowScratch& scratch) const;
+  // Of a step that reads several positions of a row (loop_body_positions.cc).
+  static void ListPositions(const RowStep& step, RowScratch& scratch);
+  absl::Status RunStages(const ExecutionContext& context, const RowStep& step,
+                         RowScratch& scratch) const;
+  absl::Status ShiftState(size_t state, RowScratch& scratch) const;
+  bool IsOnePagedUpdate(const PositionPlan::Stage& stage) const;
+  absl::Status RunPagedUpdate(const ExecutionContext& context, const PositionPlan::Stage& stage,
+                              RowScratch& scratch) const;
+  absl::Status RunInOrder(const ExecutionContext& context, const RowStep& step,
+                          const PositionPlan::Stage& stage, RowScratch& scratch) const;
+  absl::Status RunPosition(const ExecutionContext& context, const PositionPlan::Stage& stage,
+                           size_t position, RowScratch& scratch) const;
+  // What RunPosition gives a kernel that writes the state to pages.
+  RowSources PageSources(size_t state, size_t position, RowScratch& scratch) const;
   // Whether StepRows takes the states of family_states_ by family.
   bool TakesFamilies() const {
     return plan_.separable &&
@@ -214,6 +252,13 @@ class LoopBody {
   absl::Status GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                             RowScratch& scratch) const;
   absl::Status TakePages(const RowStep& step, size_t state, RowScratch& scratch) const;
+  int StateSlot(size_t state) const {
+    return ParameterSlot(loop_->inputs[static_cast<size_t>(carried_[state])]);
+  }
+  int NextSlot(size_t state) const {
+    const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[state])];
+    return result_slots_[static_cast<size_t>(input.back_edge)];
+  }
   // States that grow: before a step into the values of each request, after it out of them.
   absl::Status GatherGrown(const RowStep& step, std::vector<Tensor>& states,
                            RowScratch& scratch) const;
@@ -241,6 +286,7 @@ class LoopBody {
   Program request_program_;
   Program step_program_;
   RowPlan plan_;
+  PositionPlan positions_;
   std::vector<int> carried_;
   std::vector<int> invariants_;
   std::vector<bool> reads_invariant_;  // by invariant
@@ -256,11 +302,14 @@ class LoopBody {
   // By instruction, of those that run over all rows: the Gather whose table it reads; -1: none.
   std::vector<int> look_ups_;
   std::vector<bool> is_look_up_;  // a Gather that need not run for it
+  // A Gather of these that runs all the same for a step of several positions: its reader is in
+  // order.
+  std::vector<bool> is_read_in_order_;
 };
 
 // out = rows parents[i] of `old` [rows, ...] (or no value), followed by state
-// `state` [1, ...] of each of `starts`. `out` must not share their buffers. False if a start's
-// shape or type is not that of the others.
+// `state` [1, ...] of each of `starts`; rows of LoopBody::kRowBefore are left open. `out` must not
+// share their buffers. False if a start's shape or type is not that of the others.
 bool GatherRows(const Tensor& old, absl::Span<const std::vector<Tensor>* const> starts,
                 size_t state, absl::Span<const int32_t> parents, Tensor& out);
 

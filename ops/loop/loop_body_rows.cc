@@ -46,6 +46,9 @@ bool GatherRows(const Tensor& old, absl::Span<const std::vector<Tensor>* const> 
       parents.empty() ? size_t{0} : static_cast<size_t>(out.num_bytes()) / parents.size();
   for (size_t i = 0; i < parents.size(); ++i) {
     const int64_t parent = parents[i];
+    if (parent == LoopBody::kRowBefore) {
+      continue;
+    }
     const std::byte* from = parent < old_rows
                                 ? old.bytes() + static_cast<size_t>(parent) * bytes
                                 : (*starts[static_cast<size_t>(parent - old_rows)])[state].bytes();
@@ -234,25 +237,30 @@ std::vector<Tensor> LoopBody::StatesOfRow(const RowScratch& scratch,
 }
 
 // Where the rows of a step find a state and where they write it: the last row of a family over the
-// old state, the others to spare pages. A state that no row continues is a spare page itself.
+// old state, the others to spare pages. A state that no row continues is a spare page itself. The
+// positions of a row share a page, which is that of the last of them after the step.
 absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& scratch) const {
   RowScratch::Pages& pages = scratch.pages[state];
   const RowFamilies& families = scratch.families;
   const auto old_rows = static_cast<int32_t>(pages.rows.size());
+  const auto row_of = [&](size_t first) {
+    return scratch.last_rows.empty() ? first : static_cast<size_t>(scratch.last_rows[first]);
+  };
   Shape& shape = pages.view.row_shape;
   shape =
       ParameterNode(loop_->inputs[static_cast<size_t>(carried_[state])]).outputs[0].shape.dims();
   shape[0] = 1;
   std::vector<Tensor> old = std::exchange(pages.rows, {});
-  pages.rows.resize(static_cast<size_t>(families.num_rows()));
+  pages.rows.resize(step.parents.size());
   pages.from.clear();
-  pages.to.assign(pages.rows.size(), nullptr);
+  pages.to.assign(static_cast<size_t>(families.num_rows()), nullptr);
   for (int32_t family = 0; family < families.num_families(); ++family) {
     const int32_t parent = families.parents()[static_cast<size_t>(family)];
-    const auto last =
-        static_cast<size_t>(families.rows()[static_cast<size_t>(families.first(family + 1) - 1)]);
+    const size_t last = row_of(
+        static_cast<size_t>(families.rows()[static_cast<size_t>(families.first(family + 1) - 1)]));
     if (parent < old_rows) {
       pages.rows[last] = std::exchange(old[static_cast<size_t>(parent)], Tensor());
+      BW_CHECK(pages.rows[last].has_value());
       pages.from.push_back(pages.rows[last].data<float>());
       continue;
     }
@@ -269,8 +277,8 @@ absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& 
       pages.spare.push_back(std::move(page));
     }
   }
-  for (size_t row = 0; row < pages.rows.size(); ++row) {
-    Tensor& page = pages.rows[row];
+  for (size_t row = 0; row < pages.to.size(); ++row) {
+    Tensor& page = pages.rows[row_of(row)];
     if (!page.has_value() && !pages.spare.empty()) {
       page = std::move(pages.spare.back());
       pages.spare.pop_back();
@@ -281,7 +289,7 @@ absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& 
     pages.to[row] = page.mutable_data<float>();
   }
   // As many as other rows of this batch may come to need.
-  pages.spare.resize(std::min(pages.spare.size(), pages.rows.size()));
+  pages.spare.resize(std::min(pages.spare.size(), pages.to.size()));
   pages.view.from = pages.from;
   pages.view.to = pages.to;
   return absl::OkStatus();
@@ -400,9 +408,10 @@ void LoopBody::NumberSteps(const RowStep& step, RowScratch& scratch) const {
 
 absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor> states,
                                     RowScratch& scratch) const {
-  const bool by_family = TakesFamilies();
-  if (by_family) {
-    scratch.families.Assign(step.parents);
+  const bool has_positions = !scratch.last_rows.empty();
+  scratch.by_family = TakesFamilies() && !has_positions;
+  if (TakesFamilies()) {
+    scratch.families.Assign(has_positions ? scratch.first_parents : step.parents);
   }
   scratch.pages.resize(step.in_place ? carried_.size() : 0);
   for (size_t i = 0; i < carried_.size(); ++i) {
@@ -415,7 +424,7 @@ absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor
     }
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
     const absl::Span<const int32_t> parents =
-        by_family && family_states_[i] ? scratch.families.parents() : step.parents;
+        scratch.by_family && family_states_[i] ? scratch.families.parents() : step.parents;
     if (!GatherRows(states[i], step.starts, i, parents,
                     scratch.rows[static_cast<size_t>(ParameterSlot(input))])) {
       return Invalid("start states of ", Describe(ParameterNode(input)),
@@ -428,7 +437,7 @@ absl::Status LoopBody::GatherStates(const RowStep& step, absl::Span<const Tensor
 void LoopBody::RestoreStates(RowScratch& scratch, std::vector<Tensor>& states) const {
   const RowFamilies& families = scratch.families;
   std::vector<int32_t> family_of_row;
-  if (TakesFamilies()) {
+  if (scratch.by_family) {
     family_of_row.resize(static_cast<size_t>(families.num_rows()));
     for (int32_t family = 0; family < families.num_families(); ++family) {
       for (int i = families.first(family); i < families.first(family + 1); ++i) {
@@ -445,7 +454,7 @@ void LoopBody::RestoreStates(RowScratch& scratch, std::vector<Tensor>& states) c
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
     Tensor gathered =
         std::exchange(scratch.rows[static_cast<size_t>(ParameterSlot(input))], Tensor());
-    if (TakesFamilies() && family_states_[i]) {
+    if (scratch.by_family && family_states_[i]) {
       states[i] = Tensor();
       GatherRows(gathered, {}, i, family_of_row, states[i]);
     } else {
@@ -461,11 +470,13 @@ absl::Status LoopBody::RunOverRows(const ExecutionContext& context, size_t instr
   if (!plan_.separable) {
     return Program::RunInstruction(now, context, scratch.rows);
   }
-  if (is_look_up_[instruction]) {
+  const bool has_positions = !scratch.last_rows.empty();
+  if (is_look_up_[instruction] && !(has_positions && is_read_in_order_[instruction])) {
     return absl::OkStatus();
   }
   RowSources sources;
-  sources.families = reads_families_[instruction] ? &scratch.families : nullptr;
+  sources.families =
+      reads_families_[instruction] && scratch.by_family ? &scratch.families : nullptr;
   if (const int state = paged_state_of_[instruction]; state >= 0 && !scratch.pages.empty()) {
     sources.pages = &scratch.pages[static_cast<size_t>(state)].view;
   }
@@ -478,6 +489,27 @@ absl::Status LoopBody::RunOverRows(const ExecutionContext& context, size_t instr
   return sources.families == nullptr && table == nullptr
              ? Program::RunInstruction(now, context, scratch.rows)
              : Program::RunRows(now, context, sources, table, scratch.rows);
+}
+
+absl::Status LoopBody::RunSegment(const ExecutionContext& context, const RowPlan::Segment& segment,
+                                  RowScratch& scratch) const {
+  if (segment.per_request) {
+    BW_RETURN_IF_ERROR(RunPerRequest(context, segment, scratch));
+    Join(segment, scratch.units, scratch.rows);
+    return absl::OkStatus();
+  }
+  for (const int index : segment.instructions) {
+    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
+    BW_RETURN_IF_ERROR(RunOverRows(context, static_cast<size_t>(index), scratch));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoopBody::RunSegments(const ExecutionContext& context, RowScratch& scratch) const {
+  for (const RowPlan::Segment& segment : plan_.segments) {
+    BW_RETURN_IF_ERROR(RunSegment(context, segment, scratch));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& step,
@@ -493,6 +525,8 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   results.clear();
   scratch.parts_.clear();
   MakeUnits(step, scratch);
+  ListPositions(step, scratch);
+  BW_CHECK(scratch.last_rows.empty() || positions_.possible);
   if (counts_steps()) {
     // Before anything can fail: a step that is made again takes the number back.
     NumberSteps(step, scratch);
@@ -508,17 +542,8 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
                 static_cast<size_t>(parameter.num_bytes()));
   }
   scratch.statuses.resize(scratch.units.size());
-  for (const RowPlan::Segment& segment : plan_.segments) {
-    if (segment.per_request) {
-      BW_RETURN_IF_ERROR(RunPerRequest(context, segment, scratch));
-      Join(segment, scratch.units, rows);
-      continue;
-    }
-    for (const int index : segment.instructions) {
-      BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
-      BW_RETURN_IF_ERROR(RunOverRows(context, static_cast<size_t>(index), scratch));
-    }
-  }
+  BW_RETURN_IF_ERROR(scratch.last_rows.empty() ? RunSegments(context, scratch)
+                                               : RunStages(context, step, scratch));
   for (size_t i = 0; i < carried_.size(); ++i) {
     if ((step.in_place && paged_by_[i] >= 0) || growing_axes_[i] >= 0) {
       continue;
