@@ -52,9 +52,13 @@ namespace {
 using serving::Phase;
 
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
-// While calls are waited for: how often those are dropped whose client does not read.
+// While calls are waited for: how often those are dropped whose client has not read an answer for
+// so long.
 constexpr absl::Duration kBetweenDrops = absl::Milliseconds(500);
+constexpr absl::Duration kUnread = absl::Seconds(5);
 constexpr absl::Duration kLastAnswers = absl::Seconds(1);
+// Of the drain timeout, for what follows when work has ended: a seventh, and this at most.
+constexpr absl::Duration kClosing = absl::Seconds(4);
 constexpr absl::Duration kLastLines = absl::Seconds(1);  // of the log, until its reader has them
 // Kept for operators where the process has no file left.
 constexpr int kAdminSpareFiles = 4;
@@ -108,10 +112,11 @@ void Drain(const serving::Flags& flags, serving::Core& core, rpc::Server& server
   if (streams != nullptr) {
     streams->Leave();
   }
-  const absl::Time end = SteadyNow() + flags.drain_timeout;
-  bool is_answered = state.WaitUntilAnswered(std::min(kBetweenDrops, flags.drain_timeout));
+  const absl::Duration timeout = flags.drain_timeout - std::min(kClosing, flags.drain_timeout / 7);
+  const absl::Time end = SteadyNow() + timeout;
+  bool is_answered = state.WaitUntilAnswered(std::min(kBetweenDrops, timeout));
   while (!is_answered && SteadyNow() < end) {
-    server.DropUnread();
+    server.DropUnread(kUnread);
     is_answered = state.WaitUntilAnswered(std::min(kBetweenDrops, end - SteadyNow()));
   }
   if (!is_answered) {
@@ -121,7 +126,10 @@ void Drain(const serving::Flags& flags, serving::Core& core, rpc::Server& server
     // What is left even then, because a turn takes so long, is cancelled when gRPC closes.
     core.models().EndWaiting();
     engine.End(serving::ShuttingDown());
-    state.WaitUntilAnswered(kLastAnswers);
+    if (!state.WaitUntilAnswered(kBetweenDrops)) {
+      server.DropUnread(kBetweenDrops);
+      state.WaitUntilAnswered(kLastAnswers - kBetweenDrops);
+    }
   }
   // gRPC cancels a call that arrives while it closes, and a client does not repeat what is
   // cancelled. So clients that call on wait for their Unavailable until it has closed: who waits

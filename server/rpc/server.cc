@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/rpc/credentials.h"
@@ -153,11 +154,12 @@ Server::~Server() {
   }
 }
 
-void Server::DropUnread() {
-  constexpr std::chrono::seconds kUnread(5);
-  for (const std::string& peer :
-       gate_.unsent().CancelOlderThan(std::chrono::steady_clock::now() - kUnread)) {
-    acceptor_->CutOffPeer(peer, "an answer was not read for 5 s while the server ends");
+void Server::DropUnread(absl::Duration time) {
+  const std::string why = absl::StrCat("an answer was not read for ", absl::FormatDuration(time),
+                                       " while the server ends");
+  for (const std::string& peer : gate_.unsent().CancelOlderThan(std::chrono::steady_clock::now() -
+                                                                absl::ToChronoNanoseconds(time))) {
+    acceptor_->CutOffPeer(peer, why);
   }
 }
 

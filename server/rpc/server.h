@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/access/tls.h"
 #include "server/oip/service.h"
 #include "server/rpc/acceptor.h"
@@ -71,8 +72,8 @@ class Server {
   // Ends streams when what they asked is answered.
   void EndStreams() { inference_.EndStreams(); }
   // While the server drains, now and then: resets connections whose client has not read an answer
-  // for five seconds, with all their calls.
-  void DropUnread();
+  // for `time`, with all their calls.
+  void DropUnread(absl::Duration time);
   // Closes the listener; what is open half a second later is cancelled. `closing` is called when
   // connections have got GOAWAY: they take no more calls. Once.
   void Stop(const std::function<void()>& closing);

@@ -64,6 +64,22 @@ TEST(HeldBytesTest, AnswersWithoutAReaderKeepNoDrain) {
   EXPECT_THAT(server.log(), HasSubstr("an answer was not read"));
 }
 
+// Nor does it go on after the drain timeout, though that is less than a slow client may take.
+TEST(HeldBytesTest, AnswersWithoutAReaderEndWithTheDrainTimeout) {
+  ServerProcess server({"--model-path", DefaultModel(), "--drain-timeout", "1s"});
+  rpc::ClientSocket client;
+  ASSERT_TRUE(client.ConnectV4(server.WaitForPort()));
+  const std::string calls = CallsWithoutAWindow(50);
+  ASSERT_EQ(send(client.fd(), calls.data(), calls.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(calls.size()));
+  EXPECT_TRUE(Becomes([&] {
+    return Sum(Scrape(server.metrics_port()), "beamwright_requests_total", "code=\"OK\"") >= 50;
+  }));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
+  EXPECT_THAT(server.log(), HasSubstr("an answer was not read"));
+}
+
 TEST(HeldBytesTest, ARequestThatNeverFitsIsRefused) {
   ServerProcess server({"--model-path", DefaultModel(), "--max-held-bytes", "1048576"});
   const grpc::Status status = CallRaw(
