@@ -332,7 +332,11 @@ std::string ChooseValue(const google::protobuf::FieldDescriptor& field,
       return absl::AsciiStrToLower(absl::StrReplaceAll(name.substr(prefix), {{"_", "-"}}));
     }
     case FieldDescriptor::CPPTYPE_STRING:
-      reflection->SetString(&message, &field, "name");
+      if (field.is_repeated()) {
+        reflection->AddString(&message, &field, "name");
+      } else {
+        reflection->SetString(&message, &field, "name");
+      }
       return "name";
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       auto* value = field.is_repeated() ? reflection->AddMessage(&message, &field)

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
+#include "tests/e2e/becomes.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/secured.h"
@@ -75,10 +76,12 @@ TEST(ConnectionsTest, OneTooManyIsUnavailableUntilAnotherEnds) {
   const ClientSocket b = Greet(server);
   EXPECT_EQ(Gauge(server, kNumOpen), 2);
   EXPECT_EQ(CallAnew(server.address(), /*wait=*/false).error_code(), grpc::StatusCode::UNAVAILABLE);
-  const Samples samples = Scrape(server.metrics_port());
-  EXPECT_GE(Sum(samples, "beamwright_requests_rejected_total", "reason=\"too_many_connections\""),
-            1);
-  EXPECT_EQ(Sum(samples, "beamwright_grpc_connections_capacity"), 2);
+  // It is counted when it is closed.
+  EXPECT_TRUE(Becomes([&server] {
+    return Sum(Scrape(server.metrics_port()), "beamwright_requests_rejected_total",
+               "reason=\"too_many_connections\"") >= 1;
+  }));
+  EXPECT_EQ(Gauge(server, "beamwright_grpc_connections_capacity"), 2);
   a.Close();
   EXPECT_TRUE(CallAnew(server.address(), /*wait=*/true).ok());
   server.Signal(SIGINT);
