@@ -82,7 +82,10 @@ class FillFinder {
 
   Tensor Fill() {
     if (Moves(node_.op)) {
-      return Input(0).fill;
+      // A table of weights is read for its tokens, whatever it holds.
+      const bool is_table =
+          node_.op == "Gather" && Input(0).fill.has_value() && IsFloat(Input(0).fill.dtype());
+      return is_table ? Tensor() : Input(0).fill;
     }
     if (node_.op == "Concat") {
       return Alike(0, node_.inputs.size());
@@ -229,7 +232,8 @@ int AddsNothing(const Node& node, const ValueExtents& output, const Extents& fou
 
 bool FoldFills(const FoldedNode& from, Node& node, Graph& folded) {
   const Node& original = from.node();
-  if (!TakesFills(original)) {
+  // What is filled itself is replaced where it is read: a chain of such nodes goes at once.
+  if (!TakesFills(original) || from.found.of({from.index, 0}).fill.has_value()) {
     return false;
   }
   // An input that is filled, and no constant yet.
@@ -238,13 +242,16 @@ bool FoldFills(const FoldedNode& from, Node& node, Graph& folded) {
            !from.info.constants[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)]
                 .has_value();
   };
-  // Whether a node has its shape of an input other than `left_out`, which keeps that shape: it is
-  // no node that may be free itself.
+  // Whether its output keeps its shape. Of nodes behind this one nothing is decided.
+  const auto keeps_shape = [&](int index) {
+    return index < from.index ? !from.freed[static_cast<size_t>(index)]
+                              : absl::c_none_of(from.graph.node(index).inputs, is_filled);
+  };
+  // Whether a node has its shape of an input other than `left_out`, which keeps that shape.
   const auto has_cover = [&](int index, ValueId left_out) {
     return absl::c_any_of(from.graph.node(index).inputs, [&](ValueId input) {
       return input != left_out && !from.found.of(input).fill.has_value() &&
-             absl::c_none_of(from.graph.node(input.node).inputs, is_filled) &&
-             HasShape(from.found.of(input), from.found.of({index, 0}));
+             keeps_shape(input.node) && HasShape(from.found.of(input), from.found.of({index, 0}));
     });
   };
   const bool is_free = !from.readers.empty() && absl::c_all_of(from.readers, [&](int reader) {
@@ -253,8 +260,14 @@ bool FoldFills(const FoldedNode& from, Node& node, Graph& folded) {
   bool any = false;
   for (size_t port = 0; port < original.inputs.size(); ++port) {
     const ValueId id = original.inputs[port];
-    if (is_filled(id) && (is_free || has_cover(from.index, id))) {
+    if (!is_filled(id)) {
+      continue;
+    }
+    const bool is_covered = has_cover(from.index, id);
+    if (is_covered || is_free) {
       node.inputs[port] = AppendConstant(folded, original.name, from.found.of(id).fill);
+      from.freed[static_cast<size_t>(from.index)] =
+          from.freed[static_cast<size_t>(from.index)] || !is_covered;
       any = true;
     }
   }

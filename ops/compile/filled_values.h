@@ -26,6 +26,7 @@ struct FoldedNode {
   const Extents& found;
   int index = -1;
   const std::vector<int>& readers;  // nodes that read it
+  std::vector<bool>& freed;         // nodes before it whose output may have lost its shape
 
   const Node& node() const { return graph.node(index); }
 };
@@ -33,7 +34,7 @@ struct FoldedNode {
 // Inputs of an elementwise node that are filled with one number each become constants of one
 // element, which are appended to `folded`, where nothing is lost by that: another input has the
 // shape of the output, or whatever reads the output has another input of its shape. `node`: the
-// node in `folded`, to be changed. Whether there were any.
+// node in `folded`, to be changed. Whether there were any. Called for the nodes in their order.
 bool FoldFills(const FoldedNode& from, Node& node, Graph& folded);
 
 }  // namespace beamwright::ops

@@ -33,6 +33,7 @@ class Folder {
   // Whether anything changed.
   bool Run() {
     GraphCopy folded(graph_);
+    freed_.assign(graph_.nodes.size(), false);
     const std::vector<std::vector<int>> readers = ReadersByNode(graph_);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto index = static_cast<int>(i);
@@ -144,7 +145,7 @@ class Folder {
       FoldReversal(index, node, folded);
     }
     if (node.outputs.size() == 1 && node.loop == nullptr && node.branches == nullptr) {
-      changed_ |= FoldFills({graph_, info_, extents_, index, readers}, node, folded);
+      changed_ |= FoldFills({graph_, info_, extents_, index, readers, freed_}, node, folded);
       FoldNumbers(index, node);
     }
   }
@@ -310,6 +311,7 @@ class Folder {
   const Extents& extents_;
   const Extent* rows_;
   const bool for_one_row_;
+  std::vector<bool> freed_;  // FoldedNode::freed
   bool changed_ = false;
   bool opened_ = false;
 };

@@ -77,7 +77,7 @@ TEST(ConnectionsTest, OneTooManyIsUnavailableUntilAnotherEnds) {
   EXPECT_EQ(Gauge(server, kNumOpen), 2);
   EXPECT_EQ(CallAnew(server.address(), /*wait=*/false).error_code(), grpc::StatusCode::UNAVAILABLE);
   // It is counted when it is closed.
-  EXPECT_TRUE(Becomes([&server] {
+  EXPECT_TRUE(e2e::Becomes([&server] {
     return Sum(Scrape(server.metrics_port()), "beamwright_requests_rejected_total",
                "reason=\"too_many_connections\"") >= 1;
   }));
