@@ -171,9 +171,8 @@ void LoopBody::FindLookUps() {
 void LoopBody::PlanPositionsOfRows() {
   // The number of the step may be a state of the row, of which instructions read the first one.
   const bool reads_number =
-      counts_steps() ||
-      std::any_of(loop_->body.nodes.begin(), loop_->body.nodes.end(),
-                  [](const Node& node) { return node.op == kFirstRowName; });
+      counts_steps() || std::any_of(loop_->body.nodes.begin(), loop_->body.nodes.end(),
+                                    [](const Node& node) { return node.op == kFirstRowName; });
   if (!plan_.separable || reads_number || loop_->states_may_change_shape) {
     positions_.reason =
         !plan_.separable ? plan_.reason : "states grow, or the number of the step is read";

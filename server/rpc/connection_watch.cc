@@ -29,7 +29,7 @@ constexpr double kWorthABeat = 0.002;
 constexpr absl::Duration kLate = absl::Milliseconds(20);
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(20);
 // Requests come at a gigabyte a second.
-constexpr absl::Duration kBetweenReliefs = absl::Milliseconds(10);
+constexpr absl::Duration kBetweenReliefs = absl::Milliseconds(5);
 constexpr absl::Duration kShortLook = absl::Milliseconds(5);
 // Memory is given back within this when calls are refused.
 constexpr absl::Duration kRefusalsHelp = absl::Milliseconds(500);
@@ -161,6 +161,10 @@ bool ConnectionWatch::Wait(absl::Duration time) {
   }
   for (absl::Duration done; done < time; done += kBetweenReliefs) {
     Relieve();
+    // Each call may take a megabyte of headers.
+    if (IsCrowded()) {
+      Thin();
+    }
     if (!Pause(kBetweenReliefs)) {
       return false;
     }
@@ -272,10 +276,13 @@ bool ConnectionWatch::MayBeBodies(const Reading& before, int64_t read) const {
          static_cast<double>(read) >= kSlowestBodies * before.CpuSecondsSince();
 }
 
+int64_t ConnectionWatch::Grown(const Reading& before) {
+  return ReadProcessMemory().held_bytes() - before.held_bytes;
+}
+
 bool ConnectionWatch::Swells(const Reading& before, int64_t read) const {
-  const int64_t growth = ReadProcessMemory().held_bytes() - before.held_bytes;
-  return growth >= std::max({kWorthALook, kSwelling * read,
-                             kMostOfACall * static_cast<int64_t>(gate_.backlog().size())});
+  return Grown(before) >= std::max({kWorthALook, kSwelling * read,
+                                    kMostOfACall * static_cast<int64_t>(gate_.backlog().size())});
 }
 
 bool ConnectionWatch::CutOff(const Reading& before, int64_t least, const std::string& why) {
@@ -309,7 +316,7 @@ bool ConnectionWatch::IsCrowded() {
 
 void ConnectionWatch::Thin() {
   Reading before(acceptor_, gate_);
-  if (Pause(kBetweenLooks) && IsCrowded()) {
+  if (Pause(pressure_.has_limit() ? kShortLook : kBetweenLooks) && IsCrowded()) {
     CutOff(before, kLeastReadInLook, "there are more calls than may be open");
   }
 }
@@ -317,11 +324,21 @@ void ConnectionWatch::Thin() {
 void ConnectionWatch::Relieve() {
   if (!pressure_.IsHigh()) {
     short_since_ = absl::InfiniteFuture();
+    while_short_ = nullptr;
     return;
   }
   const absl::Time now = SteadyNow();
   short_since_ = std::min(short_since_, now);
-  gate_.incoming().RefuseOlderThan(now - kBetweenReliefs, serving::MemoryRunsShort());
+  gate_.incoming().RefuseOlderThan(now - 2 * kBetweenReliefs, serving::MemoryRunsShort());
+  // Refusals do not help against headers, which come to a gigabyte a second.
+  if (while_short_ == nullptr) {
+    while_short_ = std::make_unique<Reading>(acceptor_, gate_);
+  } else if (Grown(*while_short_) >= kWorthALook) {
+    if (Swells(*while_short_, while_short_->ReadSince(acceptor_.ListProgress()))) {
+      CutOff(*while_short_, kLeastReadInLook, "calls take many times what was sent");
+    }
+    while_short_ = std::make_unique<Reading>(acceptor_, gate_);
+  }
   if (now - short_since_ < kRefusalsHelp && !pressure_.is_severe()) {
     return;
   }

@@ -80,6 +80,8 @@ class ConnectionWatch {
   // Whether calls whose handlers wait take far more memory than their clients sent, and than calls
   // do: before a client acknowledges SETTINGS, gRPC takes 16 MiB of decoded headers for each call.
   bool Swells(const Reading& before, int64_t read) const;
+  // By how many bytes memory grew since.
+  static int64_t Grown(const Reading& before);
   bool CutOff(const Reading& before, int64_t least, const std::string& why);
   // After something was in the way for so long.
   void HoldOff(absl::Duration in_the_way);
@@ -103,6 +105,8 @@ class ConnectionWatch {
   MemoryPressure pressure_;  // the thread's
   // Since when memory runs short; the thread's.
   absl::Time short_since_ = absl::InfiniteFuture();
+  // And what was read then, or when it had last grown by much; the thread's.
+  std::unique_ptr<Reading> while_short_;
   // When new connections were held off last, and for how long; the thread's.
   absl::Time held_off_ = absl::InfinitePast();
   absl::Duration hold_off_;
