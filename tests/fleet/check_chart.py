@@ -25,8 +25,7 @@ GOOD = {
     "defaults": {},
     "claim": CLAIM,
     "image volume": {"models": {"source": "image", "image": {"reference": "registry.example/models:3"}}},
-    "on demand": {"models": {"source": "image", "image": {"reference": "registry.example/models:3"},
-                             "control": "on-demand"}, "settings": {"max-model-bytes": 680000000}},
+    "on demand": {"models": CLAIM["models"] | {"control": "on-demand"}, "settings": {"max-model-bytes": 680000000}},
     "init container": {"models": {"source": "initContainer", "initContainer": {
         "image": "copier:1", "command": ["cp", "-r", "/bundles/.", "/models"]}}},
     "all secrets": TLS | {"tls": {"secretName": "server-tls", "clientCaSecretName": "clients"},
