@@ -18,6 +18,11 @@ class CodecBase : public TextCodec {
   absl::Status FindSpecialTokens(const v1::TextConfig& config,
                                  const std::function<int32_t(const std::string&)>& find);
 
+  // For files that say how text is cut: InvalidArgument where `config` says it, too.
+  static absl::Status CheckFileCuts(const v1::TextConfig& config);
+  // InvalidArgument naming "text" where it is empty or no UTF-8.
+  static absl::Status CheckText(absl::string_view text);
+
   // Begin, end, pad or unknown: no text may be read as one of these.
   bool IsSpecial(int32_t id) const;
   // Begin, end or pad: no text is written for these.

@@ -118,12 +118,7 @@ class MarkedCodec : public CodecBase {
   }
 
   absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
-    if (text.empty()) {
-      return status::InvalidField("text", "is empty");
-    }
-    if (const absl::Status valid = CheckUtf8(text); !valid.ok()) {
-      return status::AtField(valid, "text");
-    }
+    BW_RETURN_IF_ERROR(CheckText(text));
     const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
     const auto find = [this](absl::string_view surface) { return Find(surface); };
     std::vector<int32_t> best;

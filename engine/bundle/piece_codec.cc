@@ -23,10 +23,7 @@ class PieceCodec : public CodecBase {
   static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
                                                            const std::string& content) {
     auto codec = absl::WrapUnique(new PieceCodec);
-    if (config.mark() != v1::SUBWORD_MARK_WORD_BEGIN || config.lowercase()) {
-      return Invalid(config.lowercase() ? "lowercase" : "mark", ": '", config.vocabulary(),
-                     "' itself says how text is cut");
-    }
+    BW_RETURN_IF_ERROR(CheckFileCuts(config));
     auto pieces = PieceTokenizer::Parse(content);
     if (!pieces.ok()) {
       return Annotate(pieces.status(), absl::StrCat("vocabulary: '", config.vocabulary(), "'"));
@@ -44,12 +41,7 @@ class PieceCodec : public CodecBase {
   }
 
   absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
-    if (text.empty()) {
-      return status::InvalidField("text", "is empty");
-    }
-    if (const absl::Status valid = CheckUtf8(text); !valid.ok()) {
-      return status::AtField(valid, "text");
-    }
+    BW_RETURN_IF_ERROR(CheckText(text));
     const std::vector<PieceTokenizer::Piece> pieces = pieces_.Cut(text, skips_);
     if (pieces.empty()) {
       return status::InvalidField("text",

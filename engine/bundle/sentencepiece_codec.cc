@@ -32,13 +32,7 @@ class SentencePieceCodec : public CodecBase {
   }
 
   absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
-    if (text.empty()) {
-      return status::InvalidField("text", "is empty");
-    }
-    const absl::Status valid = CheckUtf8(text);
-    if (!valid.ok()) {
-      return status::AtField(valid, "text");
-    }
+    BW_RETURN_IF_ERROR(CheckText(text));
     const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
     const absl::StatusOr<std::vector<int>> split = model_->Encode(lowered);
     if (!split.ok()) {

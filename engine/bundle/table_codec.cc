@@ -59,13 +59,7 @@ class TableCodec : public CodecBase {
     if (form_ == v1::TEXT_FORM_IDS) {
       return status::InvalidField("text", "the model has no text form on this side; send ids");
     }
-    if (text.empty()) {
-      return status::InvalidField("text", "is empty");
-    }
-    const absl::Status valid = CheckUtf8(text);
-    if (!valid.ok()) {
-      return status::AtField(valid, "text");
-    }
+    BW_RETURN_IF_ERROR(CheckText(text));
     const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);
     const std::string marked = form_ == v1::TEXT_FORM_PIECES ? MarkWords(lowered) : lowered;
     const absl::StatusOr<std::vector<absl::string_view>> pieces = Split(marked);

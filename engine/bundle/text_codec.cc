@@ -82,6 +82,21 @@ std::string TextCodec::DecodeBefore(absl::Span<const int32_t> ids, absl::string_
   return text;
 }
 
+absl::Status CodecBase::CheckFileCuts(const v1::TextConfig& config) {
+  if (config.mark() != v1::SUBWORD_MARK_WORD_BEGIN || config.lowercase()) {
+    return Invalid(config.lowercase() ? "lowercase" : "mark", ": '", config.vocabulary(),
+                   "' itself says how text is cut");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CodecBase::CheckText(absl::string_view text) {
+  if (text.empty()) {
+    return status::InvalidField("text", "is empty");
+  }
+  return status::AtField(CheckUtf8(text), "text");
+}
+
 absl::Status CodecBase::FindSpecialTokens(const v1::TextConfig& config,
                                           const std::function<int32_t(const std::string&)>& find) {
   status::Faults faults;

@@ -18,7 +18,6 @@
 #include "engine/bundle/piece_tokenizer.h"
 #include "engine/bundle/tokenizer_file.h"
 #include "engine/bundle/utf8.h"
-#include "engine/status/fault.h"
 #include "ops/base/status.h"
 
 namespace beamwright::bundle {
@@ -41,10 +40,7 @@ class TokenizerCodec : public CodecBase {
   static absl::StatusOr<std::unique_ptr<TextCodec>> Create(const v1::TextConfig& config,
                                                            const std::string& content) {
     auto codec = absl::WrapUnique(new TokenizerCodec);
-    if (config.mark() != v1::SUBWORD_MARK_WORD_BEGIN || config.lowercase()) {
-      return Invalid(config.lowercase() ? "lowercase" : "mark", ": '", config.vocabulary(),
-                     "' itself says how text is cut");
-    }
+    BW_RETURN_IF_ERROR(CheckFileCuts(config));
     auto file = TokenizerFile::Parse(content);
     if (!file.ok()) {
       return Annotate(file.status(), absl::StrCat("vocabulary: '", config.vocabulary(), "'"));
@@ -57,12 +53,7 @@ class TokenizerCodec : public CodecBase {
   }
 
   absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
-    if (text.empty()) {
-      return status::InvalidField("text", "is empty");
-    }
-    if (const absl::Status valid = CheckUtf8(text); !valid.ok()) {
-      return status::AtField(valid, "text");
-    }
+    BW_RETURN_IF_ERROR(CheckText(text));
     EncodedText encoded = Begin();
     size_t begin = 0;  // of what no added token took yet
     for (size_t at = 0; at < text.size();) {

@@ -17,7 +17,7 @@ struct CacheNodes {
 };
 
 // The graph with such states, whose Parameters and Results have other shapes and other elements
-// then. Nothing if there is none. `graph` and `info` as InferGraph leaves them.
+// then. Nothing if no cache is one of these. `graph` and `info` as InferGraph leaves them.
 std::optional<Graph> KeepComputed(const std::vector<CacheNodes>& caches, const Graph& graph,
                                   const GraphInfo& info);
 

@@ -179,12 +179,6 @@ class CompletionEvents final : public CancellableReply {
   }
 
  private:
-  // Of one sample.
-  struct Sent {
-    size_t bytes = 0;  // of its text behind the prompt
-    bool is_done = false;
-  };
-
   void Advance() {
     while (!has_ended_) {
       v1::StreamDecodeResponse message;
@@ -209,32 +203,29 @@ class CompletionEvents final : public CancellableReply {
   }
 
   void AddStable(const v1::StableTokens& stable) {
-    Sent& sent = sent_[stable.sample()];
-    std::string& prompt = PromptText();
-    if (sent.is_done || !absl::StartsWith(stable.text(), prompt)) {
+    const std::string& prompt = PromptText();
+    if (!absl::StartsWith(stable.text(), prompt)) {
       return;
     }
     const absl::string_view text = absl::string_view(stable.text()).substr(prompt.size());
-    AddEvent(stable.sample(), text, text.size(), nullptr);
+    AddEvent(stable.sample(), text, nullptr);
   }
 
   void AddAnswer(const v1::Decoded& decoded) {
     for (int i = 0; i < decoded.hypotheses_size(); ++i) {
       const Choice choice = ChoiceOf(*model_, decoded.hypotheses(i));
-      if (!sent_[i].is_done) {
-        AddEvent(i, choice.text, choice.text.size(), choice.finish);
-      }
+      AddEvent(i, choice.text, choice.finish);
     }
   }
 
-  // The text up to `length`, of which some was sent; finish: null while it goes on.
-  void AddEvent(int index, absl::string_view text, size_t length, const char* finish) {
-    Sent& sent = sent_[index];
-    if (length <= sent.bytes && finish == nullptr) {
+  // The text behind the prompt, of which some was sent; finish: null while it goes on.
+  void AddEvent(int index, absl::string_view text, const char* finish) {
+    size_t& sent = sent_[index];
+    if (text.size() <= sent && finish == nullptr) {
       return;
     }
-    std::string piece(length > sent.bytes ? text.substr(sent.bytes, length - sent.bytes) : "");
-    if (body_.echo && sent.bytes == 0) {
+    std::string piece(text.substr(std::min(sent, text.size())));
+    if (body_.echo && sent == 0) {
       piece.insert(0, PromptText());
     }
     JsonWriter json;
@@ -245,8 +236,7 @@ class CompletionEvents final : public CancellableReply {
     json.EndObject().EndArray().EndObject();
     events_.Add(json.text());
     has_events_ = true;
-    sent.bytes = std::max(sent.bytes, length);
-    sent.is_done = finish != nullptr;
+    sent = std::max(sent, text.size());
   }
 
   // As the target's codec writes it, which stable texts begin with.
@@ -268,7 +258,7 @@ class CompletionEvents final : public CancellableReply {
   const std::string id_ = NewId();
   std::shared_ptr<serving::DecodeStream> stream_;
   std::optional<std::string> prompt_;
-  std::map<int, Sent> sent_;  // by sample
+  std::map<int, size_t> sent_;  // by sample: bytes of its text behind the prompt
   EventQueue events_;
   bool has_events_ = false;  // besides that of the end
   bool has_ended_ = false;

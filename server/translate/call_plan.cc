@@ -43,7 +43,7 @@ absl::Status CheckRequest(const v1::TranslateRequest& request) {
 }
 
 // Sets the source of each text and of the whole call; of the call only where it is detected. The
-// texts together decide; a text of its own language that is served counts where CLD2 is sure.
+// texts together decide; a text in another language that is served counts where CLD2 is sure.
 absl::Status FindSources(const Directions& directions, const v1::TranslateRequest& request,
                          CallPlan& plan) {
   const auto num_texts = static_cast<size_t>(request.texts_size());

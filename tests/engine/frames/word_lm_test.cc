@@ -7,6 +7,8 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_split.h"
 #include "engine/model/parts.h"
@@ -72,32 +74,40 @@ std::string TextOf(const Labels& labels) {
   return text;
 }
 
+using Scored = std::vector<std::pair<double, Labels>>;
+
+// A beam that prunes nothing answers the best four of `all` labellings with their scores.
+void ExpectBest(const engine_testing::ModelPtr& model, const std::vector<float>& features,
+                v1::DecodeOptions options, Scored all) {
+  std::sort(all.begin(), all.end(), std::greater<>());
+  options.set_beam_size(256);
+  options.set_n_best(4);
+  const auto answer = Started()->DecodeAndWait(model, FeatureSource(features), options);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->hypotheses_size(), 4);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(answer->hypotheses(i).score(), all[static_cast<size_t>(i)].first, 1e-4);
+    EXPECT_THAT(answer->hypotheses(i).tokens(),
+                ::testing::ElementsAreArray(all[static_cast<size_t>(i)].second));
+  }
+}
+
 TEST(WordLanguageModelTest, AWideBeamFindsTheBestOfAllLabellings) {
   const auto model = Compiled(LetterBundle(kArpa));
   ASSERT_NE(model, nullptr);
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const auto features = RandomFeatures(3, seed);
     for (const float weight : {0.5F, 2.0F}) {
-      std::vector<std::pair<double, Labels>> best;
+      Scored scored;
       for (const auto& [labels, alignments] : AllLabellings(CtcLogProbs(features), 0)) {
-        best.emplace_back(std::log(alignments.sum) + double{weight} * LogProbOf(TextOf(labels)),
-                          labels);
+        scored.emplace_back(std::log(alignments.sum) + double{weight} * LogProbOf(TextOf(labels)),
+                            labels);
       }
-      std::sort(best.begin(), best.end(), std::greater<>());
       v1::DecodeOptions options;
-      options.set_beam_size(256);
-      options.set_n_best(4);
       v1::FusionWeight& fusion = *options.add_fusion();
       fusion.set_name("lm");
       fusion.set_weight(weight);
-      const auto answer = Started()->DecodeAndWait(model, FeatureSource(features), options);
-      ASSERT_TRUE(answer.ok()) << answer.status();
-      ASSERT_EQ(answer->hypotheses_size(), 4);
-      for (int i = 0; i < 4; ++i) {
-        EXPECT_NEAR(answer->hypotheses(i).score(), best[static_cast<size_t>(i)].first, 1e-4);
-        EXPECT_THAT(answer->hypotheses(i).tokens(),
-                    ::testing::ElementsAreArray(best[static_cast<size_t>(i)].second));
-      }
+      ExpectBest(model, features, options, std::move(scored));
     }
   }
 }
@@ -126,19 +136,17 @@ TEST(WordLanguageModelTest, ALexiconAndARewardForWords) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const auto features = RandomFeatures(3, seed);
     for (const bool with_model : {false, true}) {
-      std::vector<std::pair<double, Labels>> best;
+      Scored scored;
       for (const auto& [labels, alignments] : AllLabellings(CtcLogProbs(features), 0)) {
         const std::string text = TextOf(labels);
         if (is_listed(text)) {
-          best.emplace_back(std::log(alignments.sum) + 1.5 * static_cast<double>(num_words(text)) +
-                                (with_model ? 0.5 * LogProbOf(text) : 0),
-                            labels);
+          scored.emplace_back(std::log(alignments.sum) +
+                                  1.5 * static_cast<double>(num_words(text)) +
+                                  (with_model ? 0.5 * LogProbOf(text) : 0),
+                              labels);
         }
       }
-      std::sort(best.begin(), best.end(), std::greater<>());
       v1::DecodeOptions options;
-      options.set_beam_size(256);
-      options.set_n_best(4);
       const auto fuse = [&options](const char* name, float weight) {
         v1::FusionWeight& fusion = *options.add_fusion();
         fusion.set_name(name);
@@ -149,14 +157,7 @@ TEST(WordLanguageModelTest, ALexiconAndARewardForWords) {
       if (with_model) {
         fuse("lm", 0.5);
       }
-      const auto answer = Started()->DecodeAndWait(model, FeatureSource(features), options);
-      ASSERT_TRUE(answer.ok()) << answer.status();
-      ASSERT_EQ(answer->hypotheses_size(), 4);
-      for (int i = 0; i < 4; ++i) {
-        EXPECT_NEAR(answer->hypotheses(i).score(), best[static_cast<size_t>(i)].first, 1e-4);
-        EXPECT_THAT(answer->hypotheses(i).tokens(),
-                    ::testing::ElementsAreArray(best[static_cast<size_t>(i)].second));
-      }
+      ExpectBest(model, features, options, std::move(scored));
     }
   }
 }

@@ -198,7 +198,7 @@ TEST(PictureFrontEndTest, EqualsPaddleOcr) {
   }
 }
 
-// 2 x 1 pixels, each field told from the others by value.
+// 2 x 1 pixels, each field with another value.
 TEST(PictureFrontEndTest, FollowsEachField) {
   const Picture two{2, 1, 3, {10, 20, 30, 40, 50, 60}};
   v1::PictureConfig config;
