@@ -40,6 +40,7 @@ ValueId AppendWithList(Graph& graph, const char* op, const std::string& name, Va
 GraphCopy::GraphCopy(const Graph& from)
     : from_(from), kept_(from.nodes.size(), -1), values_(from.nodes.size()) {
   to_.name = from.name;
+  to_.nodes.reserve(from.nodes.size());  // most passes keep most nodes: growing would double them
 }
 
 ValueId GraphCopy::Of(ValueId old) const {
