@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -76,9 +77,9 @@ class TokenizerCodec : public CodecBase {
   }
 
   std::string Written(int32_t id, bool /*is_first*/) const override {
-    return IsSilent(id)  ? ""
-           : IsKnown(id) ? file_.tokens[static_cast<size_t>(id)].bytes
-                         : absl::StrCat("<", id, ">");
+    return IsSilent(id) || special_.contains(id) ? ""
+           : IsKnown(id)                         ? file_.tokens[static_cast<size_t>(id)].bytes
+                                                 : absl::StrCat("<", id, ">");
   }
 
   std::string Decode(absl::Span<const int32_t> ids) const override {
@@ -124,6 +125,9 @@ class TokenizerCodec : public CodecBase {
       const TokenizerFile::Token& token = file_.tokens[static_cast<size_t>(added.id)];
       added_by_first_[static_cast<unsigned char>(token.text[0])].push_back(&added);
       of_bytes_.erase(token.bytes);
+      if (added.is_special) {
+        special_.insert(added.id);
+      }
     }
     for (auto& list : added_by_first_) {
       std::stable_sort(list.begin(), list.end(), [this](const auto* a, const auto* b) {
@@ -277,7 +281,8 @@ class TokenizerCodec : public CodecBase {
   std::array<int32_t, 256> of_byte_;
   std::array<std::vector<const TokenizerFile::Added*>, 256> added_by_first_;
   absl::flat_hash_map<std::pair<int32_t, int32_t>, std::pair<int32_t, int32_t>> merges_;
-  size_t longest_ = 0;  // token, in bytes
+  absl::flat_hash_set<int32_t> special_;  // as transformers' skip_special_tokens leaves them out
+  size_t longest_ = 0;                    // token, in bytes
 };
 
 }  // namespace

@@ -178,7 +178,8 @@ class JsonReader {
         return Invalid("added_tokens: '", Text(*content), "': single_word is not read");
       }
       BW_RETURN_IF_ERROR(SetToken("added_tokens", Text(*content), *id, true));
-      file_.added.push_back({id->GetInt(), IsTrue(one, "lstrip"), IsTrue(one, "rstrip")});
+      file_.added.push_back(
+          {id->GetInt(), IsTrue(one, "lstrip"), IsTrue(one, "rstrip"), IsTrue(one, "special")});
     }
     return absl::OkStatus();
   }

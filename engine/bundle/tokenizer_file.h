@@ -24,6 +24,7 @@ struct TokenizerFile {
     // White space before and behind it, which it takes in.
     bool takes_left = false;
     bool takes_right = false;
+    bool is_special = false;  // text leaves it out: languages and tasks of Whisper, for example
   };
   struct Merge {
     int32_t left = 0;

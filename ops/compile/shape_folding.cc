@@ -13,6 +13,7 @@
 #include "ops/compile/integer_vectors.h"
 #include "ops/compile/joined_axes.h"
 #include "ops/compile/joined_transposes.h"
+#include "ops/compile/needless_repeats.h"
 #include "ops/compile/picked_by_row.h"
 #include "ops/compile/plain_states.h"
 #include "ops/compile/relative_shifts.h"
@@ -446,12 +447,13 @@ absl::Status Fold(const std::vector<int>& row_axes, bool opens, const OperatorSe
         row_axes.empty() ? std::vector<ValueExtents>()
                          : ParametersWithRows(graph, row_axes, rows, symbols);
     const Extents extents = Extents::Find(graph, info, operators, symbols, parameters);
-    Folder folder(graph, info, extents, opens && !row_axes.empty() ? &rows : nullptr, for_one_row);
+    const bool is_search = opens && !row_axes.empty();
+    Folder folder(graph, info, extents, is_search ? &rows : nullptr, for_one_row);
     // Layers on joined axes show once their Reshapes have constant patterns.
-    if (!folder.Run() && !SplitJoinedAxes(graph, info, extents) &&
-        !SplitJoinedTransposes(graph, info, extents) && !PickByRow(graph, info, extents) &&
-        !FindRelativeShifts(graph, info, extents) && !AlignReshapes(graph, info, extents) &&
-        (opens || !DeclareExtents(extents, graph))) {
+    if (!folder.Run() && !(is_search && DropNeedlessRepeat(graph, info, extents)) &&
+        !SplitJoinedAxes(graph, info, extents) && !SplitJoinedTransposes(graph, info, extents) &&
+        !PickByRow(graph, info, extents) && !FindRelativeShifts(graph, info, extents) &&
+        !AlignReshapes(graph, info, extents) && (opens || !DeclareExtents(extents, graph))) {
       return absl::OkStatus();
     }
     if (folder.opened()) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "ops/audio/subtitles.h"
 #include "ops/base/json_writer.h"
@@ -93,7 +94,8 @@ std::string Event(absl::string_view type, absl::string_view key, const std::stri
 std::string TextOf(const Transcript& transcript) {
   std::string text;
   for (const v1::RecognizedSegment& segment : transcript.segments) {
-    const std::string& part = Best(segment).text();
+    // Byte-level BPE writes a space in front of each word, also the first one.
+    const absl::string_view part = absl::StripLeadingAsciiWhitespace(Best(segment).text());
     absl::StrAppend(&text, text.empty() ? "" : " ", part);
   }
   return text;

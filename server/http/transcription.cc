@@ -95,6 +95,30 @@ void AddHotwords(const engine::DecodeModel& model, const std::string& prompt,
   }
 }
 
+// Of a model whose answers begin with the language of the sound, such as Whisper's <|en|>, by its
+// default target prefix: another one in its place.
+absl::Status SetLanguage(const engine::DecodeModel& model, const std::string& language,
+                         v1::DecodeOptions& options) {
+  const v1::TargetTokens& prefix = model.config().default_options().target_prefix();
+  const auto is_language = [&model](int32_t id) {
+    const std::string text = model.target().TokenText(id);
+    return text.size() >= 6 && text.size() <= 7 && absl::StartsWith(text, "<|") &&
+           absl::EndsWith(text, "|>");
+  };
+  if (language.empty() || options.has_target_prefix() || prefix.ids().ids().empty() ||
+      !is_language(prefix.ids().ids(0))) {
+    return absl::OkStatus();
+  }
+  const int32_t id = model.target().TokenId(absl::StrCat("<|", language, "|>"));
+  if (id < 0 || !is_language(id)) {
+    return status::InvalidField("language", "'", language,
+                                "' is no language that the model hears; it takes codes such as en");
+  }
+  *options.mutable_target_prefix() = prefix;
+  options.mutable_target_prefix()->mutable_ids()->set_ids(0, id);
+  return absl::OkStatus();
+}
+
 // One call. Workers call Take and NextPiece, one at a time; its bell rings when the engine has news
 // or room for sound.
 class Transcriber final : public PendingReply {
@@ -120,7 +144,7 @@ class Transcriber final : public PendingReply {
       form_.config.mutable_endpoint();
     }
     AddHotwords(*model_, form_.prompt, *form_.config.mutable_options());
-    return absl::OkStatus();
+    return SetLanguage(*model_, form_.language, *form_.config.mutable_options());
   }
 
   void Start(serving::Caller caller) {
@@ -229,14 +253,15 @@ class Transcriber final : public PendingReply {
     }
   }
 
-  // What `text`, of the segment that goes on, has more than was sent.
-  void AddDelta(const std::string& text) {
+  // What a text, of the segment that goes on, has more than was sent.
+  void AddDelta(absl::string_view text) {
+    text = absl::StripLeadingAsciiWhitespace(text);
     if (!form_.streams || text.size() <= sent_text_.size() || !absl::StartsWith(text, sent_text_)) {
       return;
     }
     const bool is_next = sent_text_.empty() && has_sent_delta_;
     events_.Add(DeltaEvent(absl::StrCat(is_next ? " " : "", text.substr(sent_text_.size()))));
-    sent_text_ = text;
+    sent_text_ = std::string(text);
     has_sent_delta_ = true;
   }
 

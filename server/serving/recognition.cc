@@ -141,10 +141,10 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
     return status::WithFields(status,
                               [](absl::string_view name) { return absl::StrCat("config.", name); });
   };
-  if (model_->parts().frames == nullptr) {
-    return status::InvalidField(
-        "config.model", "'", model_->name(),
-        "' decodes token by token; Recognize is for models that are searched by frames");
+  if (model_->parts().frames == nullptr && model_->parts().sound == nullptr) {
+    return status::InvalidField("config.model", "'", model_->name(),
+                                "' decodes token by token and takes no sound; Recognize is for "
+                                "models that take sound or are searched by frames");
   }
   auto options = engine::ResolveOptions(*model_, config.options());
   if (!options.ok()) {
@@ -195,6 +195,7 @@ absl::Status Recognition::OpenSound(const v1::AudioFormat& format) {
     });
   }
   sound_.emplace(features, *read);
+  bytes_per_ms_ = read->sample_bytes() * read->sample_rate / 1000.0;
   return absl::OkStatus();
 }
 
@@ -258,6 +259,7 @@ absl::Status Recognition::AddSound(const std::string& bytes) {
     return status::InvalidField("audio", "the configuration has no audio format (config.audio)");
   }
   BW_RETURN_IF_ERROR(CheckPiece(bytes.size(), "audio"));
+  num_bytes_ += bytes.size();
   std::vector<float> features;
   if (const absl::Status status = sound_->Add(bytes, features); !status.ok()) {
     return status::InvalidField("audio", status.message());
@@ -405,15 +407,21 @@ void Recognition::OnProgress(engine::Progress progress) {
     if (!progress.provisional.empty()) {
       provisional_ = std::move(progress.provisional);
     }
+    text_end_ = {std::move(progress.stop_strings), progress.prefix_length};
   }
   wake_();
 }
 
-engine::Segment Recognition::WholeSource(const v1::Decoded& decoded) {
+v1::RecognizedSegment Recognition::WholeSource(const v1::Decoded& decoded) {
+  const bool is_by_frames = model_->parts().frames != nullptr;
   engine::Segment segment;
-  segment.num_frames = decoded.steps();
+  segment.num_frames = is_by_frames ? decoded.steps() : decoded.source_length();
   segment.hypotheses.assign(decoded.hypotheses().begin(), decoded.hypotheses().end());
-  return segment;
+  v1::RecognizedSegment made = MakeSegment(std::move(segment));
+  if (!is_by_frames && sound_.has_value()) {
+    made.set_end_ms(static_cast<double>(num_bytes_) / bytes_per_ms_);
+  }
+  return made;
 }
 
 void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
@@ -425,10 +433,10 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
       status = end_;  // the reason for which the engine was stopped
     }
   }
-  std::optional<engine::Segment> whole;
+  std::optional<v1::Decoded> whole;
   if (status.ok()) {
     if (feed_ == nullptr) {
-      whole = WholeSource(*answer);
+      whole = *answer;
     }
   } else {
     status = Renamed(status, sound_.has_value() ? "audio" : "features");
@@ -439,7 +447,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (whole.has_value()) {
-      segments_.push_back(MakeSegment(*std::move(whole)));
+      segments_.push_back(WholeSource(*whole));
       stable_ = {};
       provisional_.clear();
     }
@@ -516,15 +524,15 @@ Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Statu
   }
   segments_.clear();
   if (stable_.has_news()) {
-    TakeStable(*model_, TextEnd(), stable_, *message.mutable_stable());
+    TakeStable(*model_, text_end_, stable_, *message.mutable_stable());
   }
   if (has_ended_ && end_.ok()) {
     *message.mutable_summary() = summary_;
     summary_taken_ = true;
   } else if (!provisional_.empty()) {
-    *message.mutable_provisional() = MakeProvisional(*model_, TextEnd(), provisional_[0]);
+    *message.mutable_provisional() = MakeProvisional(*model_, text_end_, provisional_[0]);
     for (size_t i = 1; i < provisional_.size(); ++i) {
-      *message.add_alternatives() = MakeProvisional(*model_, TextEnd(), provisional_[i]);
+      *message.add_alternatives() = MakeProvisional(*model_, text_end_, provisional_[i]);
     }
     provisional_.clear();
   }

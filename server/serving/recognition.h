@@ -5,7 +5,7 @@
 //
 // Frames of an encoder that runs elsewhere are searched as they come, and an encoder that reads
 // chunk by chunk is run as they come. One that reads the whole source gets it when it is complete,
-// and what comes of it is one segment.
+// and what comes of it is one segment; so does a decoder that chooses token after token (Whisper).
 #ifndef BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 #define BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 
@@ -88,7 +88,8 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void End(const absl::Status& status);
   v1::RecognizedSegment MakeSegment(engine::Segment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a model with an encoder found, as the one segment that it is.
-  static engine::Segment WholeSource(const v1::Decoded& decoded);
+  v1::RecognizedSegment WholeSource(const v1::Decoded& decoded)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Core& core_;
   const std::shared_ptr<engine::CancelFlag> stop_ = std::make_shared<engine::CancelFlag>();
@@ -105,6 +106,8 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   std::shared_ptr<const engine::ResolvedOptions> options_;
   engine::CallOptions call_;
   std::optional<sound::SoundStream> sound_;
+  double bytes_per_ms_ = 1;       // of the sound
+  size_t num_bytes_ = 0;          // of it, so far
   std::vector<float> collected_;  // features for an encoder that reads the whole source
   int64_t num_columns_ = 0;       // of them
   std::vector<engine::Timeline> timelines_;
@@ -126,6 +129,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   std::vector<v1::RecognizedSegment> segments_ ABSL_GUARDED_BY(mutex_);  // not taken yet
   StablePrefix stable_ ABSL_GUARDED_BY(mutex_);  // of the segment that goes on
   std::vector<engine::Provisional> provisional_ ABSL_GUARDED_BY(mutex_);  // of it, not taken yet
+  TextEnd text_end_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace beamwright::serving

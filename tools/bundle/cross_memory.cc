@@ -20,6 +20,8 @@ bool IsCross(const std::string& name) {
          (absl::EndsWith(name, ".key") || absl::EndsWith(name, ".value"));
 }
 
+constexpr char kHidden[] = "encoder_hidden_states";
+
 // Nodes of the first step that its cross results need, by the name of their first output.
 std::set<std::string> Needed(const onnx::GraphProto& step) {
   std::map<std::string, const onnx::NodeProto*> makers;
@@ -47,8 +49,8 @@ std::set<std::string> Needed(const onnx::GraphProto& step) {
 
 class Joiner {
  public:
-  Joiner(const onnx::GraphProto& step, onnx::GraphProto& encoder)
-      : step_(step), encoder_(encoder) {}
+  Joiner(const onnx::GraphProto& step, bool keeps_hidden, onnx::GraphProto& encoder)
+      : step_(step), keeps_hidden_(keeps_hidden), encoder_(encoder) {}
 
   absl::Status Run() {
     BW_RETURN_IF_ERROR(NamePorts());
@@ -84,7 +86,17 @@ class Joiner {
         return Invalid("its keys and values of the source need its input '", input.name(), "'");
       }
     }
+    const onnx::ValueInfoProto hidden = encoder_.output(0);
     encoder_.clear_output();
+    if (keeps_hidden_) {
+      onnx::NodeProto& same = *encoder_.add_node();
+      same.set_op_type("Identity");
+      same.set_name(kHidden);
+      same.add_input(hidden.name());
+      same.add_output(kHidden);
+      *encoder_.add_output() = hidden;
+      encoder_.mutable_output(0)->set_name(kHidden);
+    }
     for (const onnx::ValueInfoProto& output : step_.output()) {
       if (IsCross(output.name())) {
         *encoder_.add_output() = output;
@@ -101,7 +113,7 @@ class Joiner {
     if (encoder_.output_size() != 1) {
       return Invalid("the encoder has ", encoder_.output_size(), " results, not one");
     }
-    names_["encoder_hidden_states"] = encoder_.output(0).name();
+    names_[kHidden] = encoder_.output(0).name();
     for (const onnx::ValueInfoProto& input : encoder_.input()) {
       if (absl::StrContains(input.name(), "mask")) {
         names_["encoder_attention_mask"] = input.name();
@@ -168,6 +180,7 @@ class Joiner {
   }
 
   const onnx::GraphProto& step_;
+  const bool keeps_hidden_;
   onnx::GraphProto& encoder_;
   std::map<std::string, std::string> names_;
 };
@@ -185,13 +198,14 @@ bool LacksCrossMemory(const ops::Graph& step, const ops::Graph& encoder) {
 }
 
 absl::StatusOr<std::string> AddCrossMemory(const std::string& encoder,
-                                           const std::string& first_step) {
+                                           const std::string& first_step, const ops::Graph& step) {
   onnx::ModelProto joined;
-  onnx::ModelProto step;
-  if (!joined.ParseFromString(encoder) || !step.ParseFromString(first_step)) {
+  onnx::ModelProto first;
+  if (!joined.ParseFromString(encoder) || !first.ParseFromString(first_step)) {
     return Invalid("the encoder or the first step is no ONNX file");
   }
-  BW_RETURN_IF_ERROR(Joiner(step.graph(), *joined.mutable_graph()).Run());
+  const bool keeps_hidden = ops::FindPort(ops::InputPorts(step), kHidden) != nullptr;
+  BW_RETURN_IF_ERROR(Joiner(first.graph(), keeps_hidden, *joined.mutable_graph()).Run());
   return joined.SerializeAsString();
 }
 

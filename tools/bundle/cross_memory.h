@@ -15,11 +15,12 @@ namespace beamwright::tools {
 // Whether the step reads keys and values of the source that the encoder does not give.
 bool LacksCrossMemory(const ops::Graph& step, const ops::Graph& encoder);
 
-// The encoder's file, whose results become the first step's present.N.encoder.key and .value. Both
-// are the content of ONNX files without further files. InvalidArgument if those results need more
-// than the encoder's result and inputs of both files.
+// The encoder's file, whose results become the first step's present.N.encoder.key and .value, and
+// the encoder's own result as encoder_hidden_states if `step` takes that, too (Moonshine: for its
+// length). Both files are the content of ONNX files without further files. InvalidArgument if those
+// results need more than the encoder's result and inputs of both files.
 absl::StatusOr<std::string> AddCrossMemory(const std::string& encoder,
-                                           const std::string& first_step);
+                                           const std::string& first_step, const ops::Graph& step);
 
 }  // namespace beamwright::tools
 

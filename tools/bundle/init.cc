@@ -15,6 +15,7 @@
 #include "tools/bundle/cross_memory.h"
 #include "tools/bundle/encoder_picture.h"
 #include "tools/bundle/encoder_sound.h"
+#include "tools/bundle/export_settings.h"
 #include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/framing.h"
 #include "tools/bundle/init_frames.h"
@@ -117,6 +118,7 @@ class Initialiser {
     BW_RETURN_IF_ERROR(CheckName(options_.name, options_.out));
     BW_RETURN_IF_ERROR(CheckFlags());
     BW_RETURN_IF_ERROR(ReadPairs());
+    BW_ASSIGN_OR_RETURN(settings_, TakeExportSettings(options_));
     config_.set_format_version(1);
     config_.set_name(options_.name);
     BW_RETURN_IF_ERROR(ReadEncoder());
@@ -148,8 +150,13 @@ class Initialiser {
       BW_RETURN_IF_ERROR(ReplayDecoder(decoder, options_.replay, output_));
     }
     BW_RETURN_IF_ERROR(Write());
-    Print("note    ", FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles,
-                                   source_.config.pad_to_length() > 0));
+    // The server fills sound and pictures up to the extents that the encoder fixes.
+    const bool is_filled = source_.config.pad_to_length() > 0 || settings_.has_value();
+    Print("note    ",
+          FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles, is_filled));
+    if (settings_.has_value()) {
+      Print("unknown ", settings_->unknown);
+    }
     BW_RETURN_IF_ERROR(Frame());
     return Try(decoder);
   }
@@ -178,11 +185,27 @@ class Initialiser {
     encoder_ = std::move(side.graph);
     *config_.mutable_encoder() = std::move(side.config);
     source_ = std::move(side.source);
-    AddSound(FindSound(*encoder_, config_.encoder(), MetadataOf(options_.encoder), true, reasons_),
-             files_, config_);
-    AddPicture(*encoder_, config_, reasons_);
+    if (settings_.has_value()) {
+      TakeSettings();
+    } else {
+      AddSound(
+          FindSound(*encoder_, config_.encoder(), MetadataOf(options_.encoder), true, reasons_),
+          files_, config_);
+      AddPicture(*encoder_, config_, reasons_);
+    }
     PadSources();
     return absl::OkStatus();
+  }
+
+  void TakeSettings() {
+    if (settings_->sound.has_value()) {
+      *config_.mutable_sound() = *settings_->sound;
+    }
+    if (settings_->picture.has_value()) {
+      *config_.mutable_picture() = *settings_->picture;
+    }
+    *config_.mutable_default_options() = settings_->options;
+    reasons_.insert(reasons_.end(), settings_->reasons.begin(), settings_->reasons.end());
   }
 
   // What the encoder lacks is in the first step, which optimum writes into the same folder, or into
@@ -206,7 +229,7 @@ class Initialiser {
                      first_step.status().message());
     }
     const std::string name = config_.encoder().graph();
-    absl::StatusOr<std::string> joined = AddCrossMemory(files_[name], *first_step);
+    absl::StatusOr<std::string> joined = AddCrossMemory(files_[name], *first_step, decoder);
     if (!joined.ok()) {
       return Annotate(joined.status(), absl::StrCat("'", path, "'"));
     }
@@ -326,8 +349,9 @@ class Initialiser {
     return absl::OkStatus();
   }
 
-  const InitOptions& options_;
+  InitOptions options_;
   std::ostream& output_;
+  std::optional<ExportSettings> settings_;
   v1::ModelConfig config_;
   std::vector<std::string> reasons_;
   TextSide source_;

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/bundle/tokenizer_file.h"
 #include "ops/base/file.h"
 #include "ops/base/model_name.h"
 #include "ops/base/printable.h"
@@ -184,6 +185,17 @@ absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& pa
   if (!absl::EndsWith(path, ".model")) {
     content = WithUnixLines(content);
   }
+  if (side == "target" && bundle::IsTokenizerFile(content)) {
+    absl::StatusOr<std::optional<std::string>> pieces = PiecesOfTokenizer(content);
+    if (!pieces.ok()) {
+      return Annotate(pieces.status(), absl::StrCat("target vocabulary '", path, "'"));
+    }
+    if (pieces->has_value()) {
+      content = **std::move(pieces);
+      reasons.push_back(absl::StrCat("target text is that of the pieces of '", path,
+                                     "'; text of a request is cut into the longest ones"));
+    }
+  }
   BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons));
   BW_RETURN_IF_ERROR(AddFile(text.config.vocabulary(), std::move(content), files));
   return text;
@@ -309,6 +321,14 @@ absl::Status PutRowsFirst(const InitOptions& options, const std::string& name, G
   return absl::OkStatus();
 }
 
+// [rows, bins, frames] of which the export fixed bins and frames.
+bool IsWhisper(const Graph& graph, const std::string& input) {
+  const ops::Ports inputs = ops::InputPorts(graph);
+  const ops::PartialShape& shape = ops::FindPort(inputs, input)->info.shape;
+  return input == "input_features" && shape.has_rank() && shape.rank() == 3 &&
+         (shape.dim(1) == 80 || shape.dim(1) == 128) && shape.dim(2) > 0;
+}
+
 }  // namespace
 
 absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_zero, Files& files,
@@ -344,6 +364,8 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
   }
   if (options.length_axis.value_or(0) > 0) {
     roles->length_axis = *options.length_axis;
+  } else if (IsWhisper(side.graph, roles->input)) {
+    roles->length_axis = 2;
   }
   if (roles->length_axis == 0) {
     return Invalid("'", options.encoder, "': '", roles->input,

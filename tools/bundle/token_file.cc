@@ -5,12 +5,14 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -86,13 +88,17 @@ std::optional<std::vector<NumberedToken>> AllNumbered(const std::vector<absl::st
   return any_token ? std::make_optional(std::move(listed)) : std::nullopt;
 }
 
-absl::StatusOr<std::vector<NumberedToken>> OfJson(const std::string& content) {
+absl::StatusOr<google::protobuf::Struct> ParseObject(const std::string& content) {
   google::protobuf::Struct object;
   const auto parsed = google::protobuf::util::JsonStringToMessage(content, &object);
   if (!parsed.ok()) {
     return Invalid("it begins with '{', but is not a JSON object: ",
                    std::string(parsed.message().data(), parsed.message().size()));
   }
+  return object;
+}
+
+absl::StatusOr<std::vector<NumberedToken>> IdsByToken(const google::protobuf::Struct& object) {
   std::vector<NumberedToken> listed;
   for (const auto& [token, value] : object.fields()) {
     const double id = value.number_value();
@@ -117,7 +123,8 @@ absl::StatusOr<TokenFile> Parse(absl::string_view content, std::string& form) {
   if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(content), "{")) {
     form = "a JSON object of ids by token";
     file.is_json = true;
-    BW_ASSIGN_OR_RETURN(const std::vector<NumberedToken> listed, OfJson(std::string(content)));
+    BW_ASSIGN_OR_RETURN(const google::protobuf::Struct object, ParseObject(std::string(content)));
+    BW_ASSIGN_OR_RETURN(const std::vector<NumberedToken> listed, IdsByToken(object));
     BW_ASSIGN_OR_RETURN(file.tokens, InOrder(listed));
     return file;
   }
@@ -133,6 +140,37 @@ absl::StatusOr<TokenFile> Parse(absl::string_view content, std::string& form) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::optional<std::string>> PiecesOfTokenizer(const std::string& content) {
+  const absl::StatusOr<google::protobuf::Struct> file = ParseObject(content);
+  if (!file.ok()) {
+    return std::optional<std::string>();
+  }
+  const auto member = [](const google::protobuf::Struct& object, const char* name) {
+    const auto found = object.fields().find(name);
+    return found == object.fields().end() ? google::protobuf::Value() : found->second;
+  };
+  const google::protobuf::Struct model = member(*file, "model").struct_value();
+  if (member(model, "type").string_value() != "BPE" ||
+      !member(model, "byte_fallback").bool_value()) {
+    return std::optional<std::string>();
+  }
+  BW_ASSIGN_OR_RETURN(std::vector<NumberedToken> listed,
+                      IdsByToken(member(model, "vocab").struct_value()));
+  std::set<int64_t> known;
+  for (const NumberedToken& token : listed) {
+    known.insert(token.id);
+  }
+  const google::protobuf::Value all_added = member(*file, "added_tokens");
+  for (const auto& added : all_added.list_value().values()) {
+    const auto id = static_cast<int64_t>(member(added.struct_value(), "id").number_value());
+    if (known.insert(id).second) {
+      listed.push_back({member(added.struct_value(), "content").string_value(), id});
+    }
+  }
+  BW_ASSIGN_OR_RETURN(const std::vector<std::string> tokens, InOrder(listed));
+  return std::optional(absl::StrCat(absl::StrJoin(tokens, "\n"), "\n"));
+}
 
 std::string WithUnixLines(absl::string_view content) {
   absl::ConsumePrefix(&content, "\xEF\xBB\xBF");

@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_TOOLS_BUNDLE_TOKEN_FILE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct TokenFile {
 // all. `path`: for messages.
 absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path, const std::string& content,
                                         std::vector<std::string>& reasons);
+
+// The tokens of a tokenizer.json whose BPE writes what it lacks as bytes (Llama 2, Moonshine), one
+// a line: for a target, of which no text is cut. std::nullopt: it is another file. InvalidArgument
+// as above.
+absl::StatusOr<std::optional<std::string>> PiecesOfTokenizer(const std::string& content);
 
 // `content` without a byte order mark, and without the carriage returns of Windows' line ends.
 std::string WithUnixLines(absl::string_view content);

@@ -1,0 +1,223 @@
+// Models of speech and pictures as optimum exports them (exports/speech_export.py): `init` takes
+// graphs and JSON files as they are, and the server's texts are those of transformers' `generate`.
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <httplib.h>
+
+#include <filesystem>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "beamwright/v1/recognize.grpc.pb.h"
+#include "client/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/base/file.h"
+#include "tests/e2e/e2e_test.h"
+#include "tests/e2e/server_process.h"
+#include "tests/tools/graph/shell.h"
+
+namespace beamwright::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr char kSpeechExports[] = BEAMWRIGHT_SOURCE_DIR "/tests/e2e/exports";
+constexpr char kSpokenDigits[] = BEAMWRIGHT_SOURCE_DIR "/models/digits-en";
+constexpr char kPictures[] = BEAMWRIGHT_SOURCE_DIR "/tests/engine/picture/data";
+constexpr size_t kWavHeaderBytes = 44;
+
+std::string Content(const fs::path& path) { return ReadFile(path.string()).value_or(""); }
+
+// A question of texts.json with transformers' answer.
+struct Asked {
+  std::string source;  // a file
+  int beam_size = 1;
+  std::string language;
+  std::string text;
+  std::vector<int32_t> ids;  // without begin, prefix and end
+};
+
+std::vector<Asked> Questions(const std::string& model) {
+  google::protobuf::ListValue list;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(
+      Content(fs::path(kSpeechExports) / model / "texts.json"), &list);
+  EXPECT_TRUE(parsed.ok()) << parsed.ToString();
+  std::vector<Asked> questions;
+  for (const auto& value : list.values()) {
+    const auto& fields = value.struct_value().fields();
+    Asked& asked = questions.emplace_back();
+    asked.source = fields.at("source").string_value();
+    asked.beam_size = static_cast<int>(fields.at("beam_size").number_value());
+    asked.text = fields.at("text").string_value();
+    if (fields.contains("language")) {
+      asked.language = fields.at("language").string_value();
+    }
+    for (const auto& id : fields.at("ids").list_value().values()) {
+      asked.ids.push_back(static_cast<int32_t>(id.number_value()));
+    }
+  }
+  return questions;
+}
+
+v1::Source SourceOf(const std::string& file) {
+  v1::Source source;
+  if (absl::EndsWith(file, ".wav")) {
+    source.mutable_audio()->set_data(
+        Content(fs::path(kSpokenDigits) / file).substr(kWavHeaderBytes));
+  } else {
+    source.set_picture(Content(fs::path(kPictures) / file));
+  }
+  return source;
+}
+
+class SpeechExportsTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const std::string repository = ops::testing_tools::TempPath("speech_exports");
+    const auto init = [&](const std::string& model, std::vector<std::string> graphs) {
+      const std::string bundle = absl::StrCat(repository, "/", model, "/1");
+      fs::create_directories(bundle);
+      std::vector<std::string> command = {BEAMWRIGHT_GRAPH_PROGRAM, "init"};
+      for (const std::string& graph : graphs) {
+        command.push_back((fs::path(kSpeechExports) / model / "optimum" / graph).string());
+      }
+      command.insert(command.end(), {"--out", bundle, "--name", model});
+      const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(command);
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+      EXPECT_THAT(outcome.output, HasSubstr("steps rows of several requests together"));
+    };
+    init("whisper_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"});
+    init("moonshine_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"});
+    init("trocr_picture", {"encoder_model.onnx", "decoder_with_past_model.onnx"});
+    server_ = new ServerProcess({"--model-repository", repository});
+    ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
+  }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+
+  static ServerProcess* server_;
+};
+
+ServerProcess* SpeechExportsTest::server_ = nullptr;
+
+// All sources of a beam in one call, so that rows of different requests share steps.
+void ExpectAsGenerated(const std::string& model, ServerProcess& server) {
+  const std::vector<Asked> questions = Questions(model);
+  ASSERT_GE(questions.size(), 6U);
+  const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
+  int num_ended = 0;
+  for (const int beam_size : {1, 4}) {
+    v1::DecodeRequest request;
+    request.set_model(model);
+    request.mutable_options()->set_beam_size(beam_size);
+    std::vector<Asked> expected;
+    for (const Asked& asked : questions) {
+      if (asked.beam_size == beam_size && (asked.language.empty() || asked.language == "en")) {
+        *request.add_sources() = SourceOf(asked.source);
+        expected.push_back(asked);
+      }
+    }
+    const auto [status, response] = Decode(*stub, request);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      SCOPED_TRACE(absl::StrCat(expected[i].source, " with beam ", beam_size));
+      const v1::Decoded& decoded = response.results(static_cast<int>(i)).decoded();
+      ASSERT_GT(decoded.hypotheses_size(), 0)
+          << response.results(static_cast<int>(i)).DebugString();
+      const v1::Hypothesis& best = decoded.hypotheses(0);
+      EXPECT_EQ(best.text(), expected[i].text);
+      std::vector<int32_t> tokens(best.tokens().begin() + best.prefix_length(),
+                                  best.tokens().end());
+      if (best.finish_reason() == v1::FINISH_REASON_EOS) {
+        ++num_ended;
+        tokens.pop_back();
+      }
+      EXPECT_EQ(tokens, expected[i].ids);
+    }
+  }
+  EXPECT_GT(num_ended, 0);
+}
+
+TEST_F(SpeechExportsTest, WhisperDecodesAsTransformersGenerates) {
+  ExpectAsGenerated("whisper_speech", *server_);
+}
+
+TEST_F(SpeechExportsTest, MoonshineDecodesAsTransformersGenerates) {
+  ExpectAsGenerated("moonshine_speech", *server_);
+}
+
+TEST_F(SpeechExportsTest, TrocrDecodesAsTransformersGenerates) {
+  ExpectAsGenerated("trocr_picture", *server_);
+}
+
+TEST_F(SpeechExportsTest, RecognizesOneSegment) {
+  const auto stub = v1::RecognizeService::NewStub(Connect(server_->address()));
+  const Asked asked = Questions("whisper_speech").at(0);
+  const std::string wav = Content(fs::path(kSpokenDigits) / asked.source);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+  const auto stream = stub->Recognize(&context);
+  v1::RecognizeRequest request;
+  request.mutable_config()->set_model("whisper_speech");
+  request.mutable_config()->mutable_audio();
+  ASSERT_TRUE(stream->Write(request));
+  for (size_t at = kWavHeaderBytes; at < wav.size(); at += 3200) {
+    request.set_audio(wav.substr(at, 3200));
+    stream->Write(request);
+  }
+  stream->WritesDone();
+  v1::RecognizeResponse message;
+  std::vector<v1::RecognizedSegment> segments;
+  std::string stable;
+  while (stream->Read(&message)) {
+    segments.insert(segments.end(), message.segments().begin(), message.segments().end());
+    stable = message.has_stable() ? message.stable().text() : stable;
+  }
+  const grpc::Status status = stream->Finish();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(segments.size(), 1U);
+  EXPECT_EQ(segments[0].hypotheses(0).text(), asked.text);
+  EXPECT_EQ(asked.text.substr(0, stable.size()), stable);
+  EXPECT_NEAR(segments[0].end_ms(), static_cast<double>(wav.size() - kWavHeaderBytes) / 32, 0.1);
+}
+
+TEST_F(SpeechExportsTest, TranscribesInTheLanguageOfTheForm) {
+  httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(60);
+  int num_german = 0;
+  for (const Asked& asked : Questions("whisper_speech")) {
+    SCOPED_TRACE(absl::StrCat(asked.source, " in ", asked.language));
+    const httplib::MultipartFormDataItems form = {
+        {"file", Content(fs::path(kSpokenDigits) / asked.source), asked.source, "audio/wav"},
+        {"model", "whisper_speech", "", ""},
+        {"language", asked.language, "", ""},
+        {"response_format", "text", "", ""},
+        {"options", absl::StrFormat("{\"beam_size\": %d}", asked.beam_size), "", ""}};
+    const auto reply = http.Post("/v1/audio/transcriptions", form);
+    ASSERT_TRUE(reply) << httplib::to_string(reply.error());
+    ASSERT_EQ(reply->status, 200) << reply->body;
+    const size_t begin = std::min(asked.text.find_first_not_of(' '), asked.text.size());
+    EXPECT_EQ(reply->body, absl::StrCat(asked.text.substr(begin), "\n"));
+    num_german += asked.language == "de" ? 1 : 0;
+  }
+  EXPECT_GT(num_german, 2);
+  const auto refused =
+      http.Post("/v1/audio/transcriptions",
+                httplib::MultipartFormDataItems{
+                    {"file", Content(fs::path(kSpokenDigits) / "spoken-1.wav"), "a.wav", ""},
+                    {"model", "whisper_speech", "", ""},
+                    {"language", "xx", "", ""}});
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 400);
+  EXPECT_THAT(refused->body, HasSubstr("is no language that the model hears"));
+}
+
+}  // namespace
+}  // namespace beamwright::e2e
