@@ -5,8 +5,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "engine/queue/admission.h"
+#include "engine/request/quarantine.h"
 #include "engine/request/search_kind.h"
-#include "engine/schedule/hangs.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/schedule/supervisor.h"
 #include "engine/status/error_details.h"
@@ -22,9 +22,9 @@ namespace {
 class StreamingEngine : public Engine {
  public:
   explicit StreamingEngine(const EngineOptions& options)
-      : options_(options), admission_(options_), hangs_(options_.hang_pause) {
+      : options_(options), admission_(options_), quarantine_(options_.quarantine) {
     for (int number = 0; number < options_.MostStreams(); ++number) {
-      schedulers_.push_back(std::make_unique<Scheduler>(options_, number, admission_, hangs_));
+      schedulers_.push_back(std::make_unique<Scheduler>(options_, number, admission_, quarantine_));
     }
     supervisor_.emplace([this] { return !admission_.idle(); }, [this] { Look(); });
   }
@@ -59,9 +59,7 @@ class StreamingEngine : public Engine {
   void End(absl::Status why) override { admission_.End(std::move(why)); }
   Load load() const override { return admission_.load(); }
   bool idle() const override { return admission_.idle(); }
-  void ObserveHangs(std::function<void(const DecodeModel&)> observer) override {
-    hangs_.Observe(std::move(observer));
-  }
+  Quarantine& quarantine() override { return quarantine_; }
   std::vector<TenantLoad> Tenants() const override { return admission_.Tenants(); }
 
  private:
@@ -106,7 +104,7 @@ class StreamingEngine : public Engine {
 
   const EngineOptions options_;
   Admission admission_;
-  Hangs hangs_;
+  Quarantine quarantine_;
   std::vector<std::unique_ptr<Scheduler>> schedulers_;  // they use the others
   std::optional<Supervisor> supervisor_;                // looks at them
 };

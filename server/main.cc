@@ -182,7 +182,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
       exporter->Add(std::move(spans));
     });
   }
-  serving::Core core(state, models, *engine, metrics, flags.quarantine);
+  serving::Core core(state, models, *engine, metrics);
   core.load_reporter().Enable(flags.load_reports);
   core.memory().SetLimit(flags.max_held_bytes);
   core.streams().SetIdle(flags.stream_idle_timeout);

@@ -47,6 +47,15 @@ class EngineObserver {
   virtual void OnEnd(const DecodeModel& /*model*/, const SourceFacts& /*facts*/) {}
 };
 
+// When a model goes out of service (engine/request/quarantine.h).
+struct QuarantineOptions {
+  // Sources of text in a row, with none decoded between them, that failed by fault of the model
+  // (INTERNAL); 0: a model is never taken out, not even one that hangs.
+  int failures = 32;
+  // Until it may try again. One source that is decoded then ends it, one that fails renews it.
+  absl::Duration pause = absl::Seconds(10);
+};
+
 struct EngineOptions {
   // Compute threads. 0: as many as the cgroup quota and the CPU affinity allow.
   int num_threads = 0;
@@ -82,11 +91,9 @@ struct EngineOptions {
   // on with a new one (docs/reliability.md, 'A step that does not end'). Positive.
   absl::Duration slow_step = absl::Seconds(1);
   // One that takes longer than this is interrupted: its sources end with Internal, and the model is
-  // out of service for hang_pause, as it is after three runs in a row that were given up after
-  // slow_step. Positive.
+  // in quarantine, as it is after three runs in a row that were given up after slow_step. Positive.
   absl::Duration step_timeout = absl::Minutes(1);
-  // Zero: a model is never out of service.
-  absl::Duration hang_pause = absl::Seconds(10);
+  QuarantineOptions quarantine;
   // Where the first stream's thread spends its time, for benchmarks; to be read when the engine is
   // gone. Not owned. Null: not measured.
   StepProfile* profile = nullptr;

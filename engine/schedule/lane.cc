@@ -25,8 +25,8 @@ absl::Status TimedOut(absl::Duration took) {
 
 }  // namespace
 
-Lane::Lane(const EngineOptions& options, Hangs& hangs, const Interruption* interruption)
-    : options_(options), hangs_(hangs), underway_(interruption) {
+Lane::Lane(const EngineOptions& options, Quarantine& quarantine, const Interruption* interruption)
+    : options_(options), quarantine_(quarantine), underway_(interruption) {
   context_.num_threads = std::max(1, options.num_threads / options.MostStreams());
 }
 
@@ -110,7 +110,7 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   const absl::Time now = SteadyNow();
   if (now > deadline && now - begin >= options_.slow_step && !underway_.was_interrupted() &&
       !underway_.interruption().raised()) {
-    hangs_.GivenUp(*model, now);
+    quarantine_.GivenUp(*model, now);
   }
   // An encoder that reads chunk by chunk is run by the driver.
   if (options_.observer != nullptr && (model->reads_whole_source() || !model->has_encoder())) {
@@ -165,7 +165,7 @@ void Lane::Step(const DecodeModel& model, Driver& driver) {
     driver.FailAll(status::OutOfMemory());
   }
   if (driver.num_done() > before) {
-    hangs_.Decoded(model);
+    quarantine_.Decoded(model);
   }
   if (options_.observer != nullptr && facts.num_rows > 0) {
     facts.took = SteadyNow() - begin;
@@ -250,14 +250,14 @@ void Lane::Look(absl::Time now, const absl::Status& end,
     for (Request* const request : work.requests) {
       request->Fail(TimedOut(took));
     }
-    is_out = hangs_.TimedOut(*work.model, now);
+    is_out = quarantine_.TimedOut(*work.model, now);
   } else if (is_slow && end.ok()) {
-    is_out = hangs_.GivenUp(*work.model, now);
+    is_out = quarantine_.GivenUp(*work.model, now);
   }
   underway_.interruption().Raise();
   if (is_out) {
     if (is_apart) {
-      AnswerMeanwhile(work, now, hangs_.Check(*work.model, now));
+      AnswerMeanwhile(work, now, quarantine_.CheckHung(*work.model, now));
     }
     hung(*work.model);
   }

@@ -12,9 +12,9 @@
 #include "engine/queue/admission.h"
 #include "engine/queue/encode_queue.h"
 #include "engine/request/driver.h"
+#include "engine/request/quarantine.h"
 #include "engine/request/underway.h"
 #include "engine/schedule/encode.h"
-#include "engine/schedule/hangs.h"
 
 namespace beamwright::engine {
 
@@ -23,8 +23,8 @@ class Lane {
  public:
   using Requests = std::vector<std::unique_ptr<Request>>;
 
-  // `options` and `hangs` must outlive it. interruption: as Underway's parent.
-  Lane(const EngineOptions& options, Hangs& hangs, const Interruption* interruption);
+  // `options` and `quarantine` must outlive it. interruption: as Underway's parent.
+  Lane(const EngineOptions& options, Quarantine& quarantine, const Interruption* interruption);
 
   Reserved Running() const;
   // When there is something to do about it if nothing happens until then.
@@ -83,7 +83,7 @@ class Lane {
   Left AnswerMeanwhile(const Underway::Work& work, absl::Time now, const absl::Status& end);
 
   const EngineOptions& options_;
-  Hangs& hangs_;
+  Quarantine& quarantine_;
   Underway underway_;
   ops::ExecutionContext context_;
   EncodeQueue to_encode_;

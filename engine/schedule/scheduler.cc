@@ -20,9 +20,10 @@ constexpr absl::Duration kLinger = absl::Seconds(10);
 
 }  // namespace
 
-Scheduler::Scheduler(const EngineOptions& options, int number, Admission& admission, Hangs& hangs)
-    : options_(options), number_(number), admission_(admission), hangs_(hangs) {
-  auto lane = std::make_shared<Lane>(options_, hangs_, interruption_);
+Scheduler::Scheduler(const EngineOptions& options, int number, Admission& admission,
+                     Quarantine& quarantine)
+    : options_(options), number_(number), admission_(admission), quarantine_(quarantine) {
+  auto lane = std::make_shared<Lane>(options_, quarantine_, interruption_);
   absl::MutexLock lock(&mutex_);
   threads_.push_back({lane, std::thread([this, lane] { Run(lane, /*is_first=*/true); })});
 }
@@ -83,7 +84,7 @@ bool Scheduler::Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& 
 void Scheduler::HandOn(EncodeQueue::Requests& admitted) {
   const absl::Time now = SteadyNow();
   for (auto& request : admitted) {
-    if (const absl::Status out = hangs_.Check(*request->model, now); !out.ok()) {
+    if (const absl::Status out = quarantine_.CheckHung(*request->model, now); !out.ok()) {
       request->Fail(out);
       request = nullptr;
     }
@@ -154,7 +155,7 @@ void Scheduler::SetApart(Lane& lane, const DecodeModel& model) {
     thread->thread.join();
   }
   threads_.erase(ended, threads_.end());
-  auto rest = std::make_shared<Lane>(options_, hangs_, interruption_);
+  auto rest = std::make_shared<Lane>(options_, quarantine_, interruption_);
   try {
     threads_.reserve(threads_.size() + 1);
     threads_.push_back({rest, std::thread([this, rest] { Run(rest, /*is_first=*/false); })});
@@ -187,7 +188,7 @@ void Scheduler::Look(absl::Time now, const absl::Status& end) {
     lane->Look(
         now, end, [&](const DecodeModel& model) { SetApart(*lane, model); },
         [&](const DecodeModel& model) {
-          const absl::Status out = hangs_.Check(model, now);
+          const absl::Status out = quarantine_.CheckHung(model, now);
           absl::MutexLock lock(&mutex_);
           lane->inbox.FailAll(out);
           TellApart(*lane, lane->told);

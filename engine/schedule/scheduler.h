@@ -19,7 +19,7 @@ namespace beamwright::engine {
 class Scheduler {
  public:
   // What it is given must outlive it.
-  Scheduler(const EngineOptions& options, int number, Admission& admission, Hangs& hangs);
+  Scheduler(const EngineOptions& options, int number, Admission& admission, Quarantine& quarantine);
   // Once the admission is drained.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
@@ -49,7 +49,7 @@ class Scheduler {
   const EngineOptions& options_;
   const int number_;
   Admission& admission_;
-  Hangs& hangs_;
+  Quarantine& quarantine_;
   const Interruption* const interruption_ = Interruption::current();
   std::atomic<int> num_apart_{0};
   absl::Mutex mutex_;  // taken after a lane's

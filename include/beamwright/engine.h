@@ -20,6 +20,7 @@
 #include "engine/request/call.h"
 #include "engine/request/engine_load.h"
 #include "engine/request/engine_options.h"
+#include "engine/request/quarantine.h"
 
 namespace beamwright::engine {
 
@@ -78,9 +79,9 @@ class Engine {
   // Whether all that was accepted is answered; within `done`, that one counts as answered. Takes no
   // lock.
   virtual bool idle() const = 0;
-  // Calls `observer`, on an engine thread, for each model that goes out of service because its
-  // graph does not come to an end (EngineOptions::step_timeout); null ends that. It must not block.
-  virtual void ObserveHangs(std::function<void(const DecodeModel&)> /*observer*/) {}
+  // Which models are out of service (EngineOptions::quarantine). The engine reports runs that do
+  // not come to an end, on its threads; a server counts how its calls end, and asks before a call.
+  virtual Quarantine& quarantine() = 0;
   // Of all tenants that wait or run, by name.
   virtual std::vector<TenantLoad> Tenants() const = 0;
 };

@@ -1,5 +1,7 @@
 #include "server/serving/availability.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,14 +9,19 @@
 
 namespace beamwright::serving {
 
-Availability::Availability(ModelRegistry& models, Quarantine& quarantine, ServingState& state)
+Availability::Availability(ModelRegistry& models, engine::Quarantine& quarantine,
+                           ServingState& state)
     : models_(models), quarantine_(quarantine), state_(state) {
   models_.Observe([this](const std::string& model, const std::string& version) {
     absl::MutexLock lock(&mutex_);
     versions_[model] = version;
     Look();
   });
-  quarantine_.Observe([this] {
+  quarantine_.Observe([this](const engine::DecodeModel& model, const std::string& why) {
+    if (!why.empty()) {
+      spdlog::error("model {} version {} {}; it is out of service for {}", model.name(),
+                    model.version(), why, absl::FormatDuration(quarantine_.pause()));
+    }
     absl::MutexLock lock(&mutex_);
     Look();
   });

@@ -12,8 +12,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "engine/request/quarantine.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/quarantine.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::serving {
@@ -25,7 +25,7 @@ class Availability {
   using Observer = std::function<void(const std::string& name, bool ready)>;
 
   // Follows registry, quarantine and state, and reports to `state` whether any model is able.
-  Availability(ModelRegistry& models, Quarantine& quarantine, ServingState& state);
+  Availability(ModelRegistry& models, engine::Quarantine& quarantine, ServingState& state);
   ~Availability();
   Availability(const Availability&) = delete;
   Availability& operator=(const Availability&) = delete;
@@ -42,7 +42,7 @@ class Availability {
   void Run();
 
   ModelRegistry& models_;
-  Quarantine& quarantine_;
+  engine::Quarantine& quarantine_;
   ServingState& state_;
   absl::Mutex mutex_;
   // The version that requests get which name none; empty: the model is not served.

@@ -8,14 +8,12 @@
 #include <cstdint>
 
 #include "include/beamwright/engine.h"
-#include "ops/base/steady_time.h"
 #include "server/serving/availability.h"
 #include "server/serving/call_counter.h"
 #include "server/serving/load_report.h"
 #include "server/serving/memory_account.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/quarantine.h"
 #include "server/serving/refusal_cache.h"
 #include "server/serving/serving_state.h"
 #include "server/serving/stream_watch.h"
@@ -26,21 +24,12 @@ namespace beamwright::serving {
 // Thread-safe. What it is made from must outlive it.
 class Core {
  public:
-  Core(ServingState& state, ModelRegistry& models, engine::Engine& engine, Metrics& metrics,
-       const QuarantineOptions& quarantine = {})
-      : state_(state),
-        models_(models),
-        engine_(engine),
-        metrics_(metrics),
-        quarantine_(quarantine) {
-    engine_.ObserveHangs(
-        [this](const engine::DecodeModel& model) { quarantine_.TakeOut(model, SteadyNow()); });
-  }
+  Core(ServingState& state, ModelRegistry& models, engine::Engine& engine, Metrics& metrics)
+      : state_(state), models_(models), engine_(engine), metrics_(metrics) {}
   // Drains the engine: its callbacks come here.
   ~Core() {
     models_.EndWaiting();
     engine_.Drain();
-    engine_.ObserveHangs(nullptr);
   }
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
@@ -50,7 +39,7 @@ class Core {
   engine::Engine& engine() const { return engine_; }
   Metrics& metrics() const { return metrics_; }
   CallCounter& calls() { return calls_; }
-  Quarantine& quarantine() { return quarantine_; }
+  engine::Quarantine& quarantine() { return engine_.quarantine(); }
   Availability& availability() { return availability_; }
   // What a protocol may send along with an answer, for those who balance by load.
   LoadReporter& load_reporter() { return load_reporter_; }
@@ -74,8 +63,7 @@ class Core {
   MemoryAccount memory_;  // before what may have holds
   CallCounter calls_{metrics_};
   LoadReporter load_reporter_{engine_, metrics_};
-  Quarantine quarantine_;
-  Availability availability_{models_, quarantine_, state_};
+  Availability availability_{models_, engine_.quarantine(), state_};
   std::atomic<uint64_t> next_call_{1};
   RefusalCache source_refusals_;
   RefusalCache call_refusals_;

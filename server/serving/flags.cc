@@ -287,8 +287,9 @@ void AddEngine(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   AddInt(app, "--quarantine-failures",
          "Failures in a row by which a model goes out of service for a while; 0: never", 0,
-         1'000'000, flags.quarantine.failures);
-  AddTime(app, "--quarantine-pause", "How long, until it may try again", flags.quarantine.pause);
+         1'000'000, flags.engine.quarantine.failures);
+  AddTime(app, "--quarantine-pause", "How long, until it may try again",
+          flags.engine.quarantine.pause);
   AddTime(app, "--slow-step",
           "A model whose encoder run or step takes longer gets a separate thread; others go on",
           flags.engine.slow_step);
@@ -504,8 +505,6 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
     parsed.exit_code = Wrong("--json: goes with --version alone");
     return parsed;
   }
-  parsed.flags.engine.hang_pause =
-      parsed.flags.quarantine.failures == 0 ? absl::ZeroDuration() : parsed.flags.quarantine.pause;
   parsed.flags.load.warm_up_rows = parsed.flags.warm_up ? parsed.flags.engine.max_rows : 0;
   for (const std::string& text : parsed.flags.metrics_buckets) {
     parsed.flags.buckets.Set(text).IgnoreError();  // checked

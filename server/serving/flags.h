@@ -13,7 +13,6 @@
 #include "server/access/guard.h"
 #include "server/serving/buckets.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/quarantine.h"
 #include "server/serving/stream_watch.h"
 
 namespace beamwright::serving {
@@ -61,7 +60,6 @@ struct Flags {
   // Bytes that listeners hold for callers (MemoryAccount). In the flags 0: a quarter of the memory
   // that there is, which ParseFlags puts here; afterwards 0 if that is unknown: no limit.
   int64_t max_held_bytes = 0;
-  QuarantineOptions quarantine;
   absl::Duration drain_delay = absl::ZeroDuration();
   absl::Duration drain_timeout = absl::Seconds(30);
   // For the models to load; zero: as long as it takes.

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "engine/request/quarantine.h"
 #include "include/beamwright/engine.h"
 #include "server/serving/memory_account.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/quarantine.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::serving {
@@ -36,14 +36,14 @@ class ProcessGauges : public prometheus::Collectable {
 class EngineGauges : public prometheus::Collectable {
  public:
   EngineGauges(const engine::Engine& engine, const ModelRegistry& models,
-               const Quarantine& quarantine)
+               const engine::Quarantine& quarantine)
       : engine_(engine), models_(models), quarantine_(quarantine) {}
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   const engine::Engine& engine_;
   const ModelRegistry& models_;
-  const Quarantine& quarantine_;
+  const engine::Quarantine& quarantine_;
 };
 
 // Those of what listeners hold for callers. The account must outlive it.

@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "engine/schedule/hangs.h"
 #include "engine/status/error_details.h"
 #include "engine/warm_up.h"
 #include "include/beamwright/engine.h"
@@ -117,7 +116,7 @@ class HangTest : public ::testing::Test {
   static EngineOptions Options() {
     EngineOptions options;
     options.slow_step = absl::Milliseconds(50);
-    options.hang_pause = absl::ZeroDuration();
+    options.quarantine.failures = 0;
     return options;
   }
 
@@ -271,11 +270,12 @@ TEST_P(HangSomewhereTest, TheEndOfTheEngineEndsIt) {
 TEST_P(HangSomewhereTest, AStepHasItsTimeAndThenTheModelIsOut) {
   EngineOptions options = Options();
   options.step_timeout = absl::Milliseconds(300);
-  options.hang_pause = absl::Hours(1);
+  options.quarantine = {1, absl::Hours(1)};
   Start(options);
   absl::Notification out;
-  engine_->ObserveHangs([&](const DecodeModel& model) {
+  engine_->quarantine().Observe([&](const DecodeModel& model, const std::string& why) {
     EXPECT_EQ(&model, hanging_.get());
+    EXPECT_EQ(why, "does not come to an end");
     out.Notify();
   });
   const auto hangs = Decode(hanging_, SourceOfSum(Place()));
@@ -344,28 +344,6 @@ TEST_F(HangTest, WhatCannotBeInterruptedHoldsUpNobodyElse) {
   EXPECT_EQ(waits->Wait().status().code(), absl::StatusCode::kDeadlineExceeded);
   notification.Notify();
   EXPECT_TRUE(Decode(hanging_, {1, 2})->Wait().ok());
-}
-
-TEST(HangsTest, TheRule) {
-  const ModelPtr model = Compiled(TableBundle(RandomTable(21), {}));
-  const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
-  Hangs hangs(absl::Seconds(10));
-  EXPECT_FALSE(hangs.GivenUp(*model, now));
-  EXPECT_FALSE(hangs.GivenUp(*model, now));
-  hangs.Decoded(*model);  // in a row
-  EXPECT_FALSE(hangs.GivenUp(*model, now));
-  EXPECT_FALSE(hangs.GivenUp(*model, now));
-  EXPECT_TRUE(hangs.Check(*model, now).ok());
-  EXPECT_TRUE(hangs.GivenUp(*model, now));
-  EXPECT_EQ(status::RetryAfterOf(hangs.Check(*model, now + absl::Seconds(4))), absl::Seconds(6));
-  EXPECT_TRUE(hangs.Check(*model, now + absl::Seconds(10)).ok());
-  EXPECT_TRUE(hangs.GivenUp(*model, now + absl::Seconds(11)));  // one more is enough
-  hangs.Decoded(*model);
-  EXPECT_TRUE(hangs.Check(*model, now + absl::Seconds(11)).ok());
-  EXPECT_TRUE(hangs.TimedOut(*model, now + absl::Seconds(12)));
-  Hangs never(absl::ZeroDuration());
-  EXPECT_FALSE(never.TimedOut(*model, now));
-  EXPECT_TRUE(never.Check(*model, now).ok());
 }
 
 // At load an interruption of the thread that loads ends what the model is tried with.

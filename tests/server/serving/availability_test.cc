@@ -25,7 +25,7 @@ class AvailabilityTest : public ::testing::Test {
   }
   // Follows one that lets a model rest for so long.
   void Follow(absl::Duration pause) {
-    quarantine_ = std::make_unique<Quarantine>(QuarantineOptions{3, pause});
+    quarantine_ = std::make_unique<engine::Quarantine>(engine::QuarantineOptions{3, pause});
     availability_ = std::make_unique<Availability>(*models_, *quarantine_, state_);
     availability_->Observe([this](const std::string& name, bool able) {
       absl::MutexLock lock(&mutex_);
@@ -43,7 +43,7 @@ class AvailabilityTest : public ::testing::Test {
   ServingState state_;
   std::unique_ptr<ModelRegistry> models_;
   ModelPtr model_;
-  std::unique_ptr<Quarantine> quarantine_;
+  std::unique_ptr<engine::Quarantine> quarantine_;
   std::unique_ptr<Availability> availability_;
 };
 

@@ -22,9 +22,11 @@ class BusyEngine : public engine::Engine {
   void End(absl::Status) override {}
   Load load() const override { return load_; }
   bool idle() const override { return false; }
+  engine::Quarantine& quarantine() override { return quarantine_; }
   std::vector<engine::TenantLoad> Tenants() const override { return {}; }
 
   Load load_;
+  engine::Quarantine quarantine_{{}};
 };
 
 xds::data::orca::v3::OrcaLoadReport Parsed(const std::string& bytes) {
