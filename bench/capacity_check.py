@@ -57,15 +57,15 @@ def main():
     parser.add_argument("--rates", default="75,125,175,210,300,400,460")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        port = pathlib.Path(folder) / "port"
+        ports = pathlib.Path(folder) / "ports"
         server = subprocess.Popen([*ALONE, arguments.programs / "beamwright-server", "--model-path", MODEL, "--threads", "1",
                                    "--grpc-address", "127.0.0.1:0", "--http-address", "none", "--metrics-address", "none",
-                                   "--admin-address", "none", "--port-file", port], stderr=subprocess.DEVNULL)
+                                   "--admin-address", "none", "--ports-file", ports], stderr=subprocess.DEVNULL)
         try:
-            while not port.exists():
+            while not ports.exists():
                 assert server.poll() is None, "the server does not start"
                 time.sleep(0.05)
-            measure(arguments.programs, f"127.0.0.1:{port.read_text().strip()}", map(float, arguments.rates.split(",")))
+            measure(arguments.programs, f"127.0.0.1:{dict(map(str.split, ports.read_text().splitlines()))['grpc']}", map(float, arguments.rates.split(",")))
         finally:
             server.terminate()
             server.wait()

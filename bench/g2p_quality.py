@@ -39,20 +39,20 @@ Answers = dict[Tokens, list[Tokens]]
 def served(bundle: Path, threads: int, precision: str) -> Iterator[str]:
     """The address of a server of this bundle, which ends with the block."""
     with tempfile.TemporaryDirectory() as folder:
-        port_file = Path(folder) / "port"
+        ports = Path(folder) / "ports"
         server = subprocess.Popen(
             [BIN / "beamwright-server", "--model-path", bundle, "--grpc-address", "127.0.0.1:0",
              "--http-address", "none", "--metrics-address", "none",
              "--admin-address", "none",
-             "--port-file", port_file, "--threads", str(threads), "--precision", precision],
+             "--ports-file", ports, "--threads", str(threads), "--precision", precision],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 60
-            while not (port_file.exists() and port_file.read_text().strip()):
+            while not ports.exists():
                 if server.poll() is not None or time.monotonic() > deadline:
                     raise SystemExit(f"the server did not start on {bundle}")
                 time.sleep(0.05)
-            yield f"127.0.0.1:{port_file.read_text().strip()}"
+            yield f"127.0.0.1:{dict(map(str.split, ports.read_text().splitlines()))['grpc']}"
         finally:
             server.terminate()
             server.wait(timeout=30)

@@ -52,17 +52,17 @@ def echo(folder, *arguments):
 @contextlib.contextmanager
 def real_server(folder):
     with tempfile.TemporaryDirectory() as scratch:
-        port = pathlib.Path(scratch) / "port"
+        ports = pathlib.Path(scratch) / "ports"
         process = subprocess.Popen(
             [folder / "beamwright-server", "--model-path", ROOT / "models/g2p-en", "--grpc-address", "127.0.0.1:0",
-             "--http-address", "none", "--metrics-address", "none", "--admin-address", "none", "--port-file", port],
+             "--http-address", "none", "--metrics-address", "none", "--admin-address", "none", "--ports-file", ports],
             stderr=subprocess.DEVNULL)
         try:
-            while not port.exists():
+            while not ports.exists():
                 if process.poll() is not None:
                     sys.exit("the server did not start")
                 time.sleep(0.05)
-            yield f"127.0.0.1:{port.read_text().strip()}"
+            yield f"127.0.0.1:{dict(map(str.split, ports.read_text().splitlines()))['grpc']}"
         finally:
             process.terminate()
             process.wait()

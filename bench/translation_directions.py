@@ -75,17 +75,17 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         codes = [make_copy(options.bundle, folder / "models", number) for number in range(options.directions)]
-        ports = {kind: folder / kind for kind in ("http", "metrics")}
+        ports = folder / "ports"
         process = subprocess.Popen([
             options.server, "--model-repository", folder / "models", "--model-control", "on-demand",
             "--max-model-bytes", options.max_model_bytes, "--grpc-address", "127.0.0.1:0", "--admin-address", "none",
-            *(text for kind, file in ports.items()
-              for text in (f"--{kind}-address", "127.0.0.1:0", f"--{kind}-port-file", str(file)))],
+            "--http-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--ports-file", ports],
             stderr=(folder / "log").open("w"))  # fmt: skip
         try:
-            while not ports["http"].exists() and process.poll() is None:
+            while not ports.exists() and process.poll() is None:
                 time.sleep(0.05)
-            http, metrics = (f"127.0.0.1:{ports[kind].read_text().strip()}" for kind in ("http", "metrics"))
+            port_of = dict(map(str.split, ports.read_text().splitlines()))
+            http, metrics = (f"127.0.0.1:{port_of[name]}" for name in ("http", "metrics"))
             show("first uses", [translate(http, code) for code in codes])
             chosen = random.Random(1).choices(codes, k=options.calls)
             with concurrent.futures.ThreadPoolExecutor(2) as clients:

@@ -83,17 +83,17 @@ try_image() {
   command buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs run \
     --volume "$shared:/run/shared" "$@" "$container" -- beamwright-server --model-repository /models \
     --grpc-address 127.0.0.1:0 --http-address none --metrics-address none --admin-address none \
-    --port-file /run/shared/port >"$work/server.log" 2>&1 &
+    --ports-file /run/shared/ports >"$work/server.log" 2>&1 &
   server_pid=$!
-  until [[ -s $shared/port ]]; do
+  until [[ -s $shared/ports ]]; do
     if ! kill -0 "$server_pid" 2>&- || ((SECONDS > deadline)); then
       cat "$work/server.log" >&2
       fail "the image's server did not start"
     fi
     sleep 0.1
   done
-  port=$(<"$shared/port")
-  ids=$(stat --format %u "$shared/port")
+  port=$(sed -n 's/^grpc //p' "$shared/ports")
+  ids=$(stat --format %u "$shared/ports")
   [[ $ids == 10001 ]] || fail "the server runs as user $ids"
   buildah run "$container" -- beamwright health --server "127.0.0.1:$port"
   buildah run "$container" -- beamwright decode --server "127.0.0.1:$port" --model g2p-en --n-best 2 hello
@@ -111,10 +111,10 @@ hostile() {
   mount --options remount,bind,ro "$root"
   mount --types tmpfs --options size=64k none "$root/tmp"
   local -a serve=(chroot "$root" /usr/bin/beamwright-server --model-repository /models --grpc-address 127.0.0.1:0
-    --http-address none --metrics-address none --admin-address none --port-file)
-  "${serve[@]}" /tmp/port >"$root/tmp/log" 2>&1 &
-  for ((i = 0; i < 600; ++i)); do [[ ! -s $root/tmp/port ]] || break; sleep 0.1; done
-  port=$(<"$root/tmp/port")
+    --http-address none --metrics-address none --admin-address none --ports-file)
+  "${serve[@]}" /tmp/ports >"$root/tmp/log" 2>&1 &
+  for ((i = 0; i < 600; ++i)); do [[ ! -s $root/tmp/ports ]] || break; sleep 0.1; done
+  port=$(sed -n 's/^grpc //p' "$root/tmp/ports")
   head --bytes=1M /dev/zero >"$root/tmp/rest" || true
   for i in hello world; do chroot "$root" /usr/bin/beamwright decode --server "127.0.0.1:$port" "$i"; done
   kill -TERM %1
@@ -122,7 +122,7 @@ hostile() {
   for file in /tmp/other /other; do
     said=$("${serve[@]}" "$file" 2>&1 || true)
     echo "$said"
-    grep -E "cannot write the port file '$file.*: (No space left on device|Read-only file system)" <<<"$said"
+    grep -E "cannot write the ports file '$file.*: (No space left on device|Read-only file system)" <<<"$said"
   done
 }
 

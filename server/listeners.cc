@@ -20,21 +20,6 @@
 namespace beamwright {
 namespace {
 
-// By rename, so that a reader of the file never gets half a number.
-absl::Status WritePortFile(const std::string& path, int port) {
-  if (path.empty()) {
-    return absl::OkStatus();
-  }
-  const std::string draft = path + ".new";
-  std::ofstream out(draft, std::ios::trunc);
-  out << port << "\n";
-  out.close();
-  if (!out.good() || std::rename(draft.c_str(), path.c_str()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the port file '", path, "'"));
-  }
-  return absl::OkStatus();
-}
-
 // Why a listener does not start, with the flag that says where it listens.
 absl::Status OfFlag(const char* flag, const absl::Status& why) {
   return absl::Status(why.code(), absl::StrCat(flag, ": ", why.message()));
@@ -176,24 +161,24 @@ absl::StatusOr<std::unique_ptr<http::ProbeListener>> ListenForProbes(const servi
   if (!listener.ok()) {
     return OfFlag("metrics-address", listener.status());
   }
-  BW_RETURN_IF_ERROR(WritePortFile(flags.metrics_port_file, (*listener)->port()));
   spdlog::info("probes and metrics on {}", (*listener)->address());
   return listener;
 }
 
-absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
-                            const http::Listener* http, const http::Listener* admin,
-                            const websocket::Listener* streams) {
-  if (http != nullptr) {
-    BW_RETURN_IF_ERROR(WritePortFile(flags.http_port_file, http->port()));
+absl::Status WritePorts(const std::string& path, const std::map<std::string, int>& ports) {
+  if (path.empty()) {
+    return absl::OkStatus();
   }
-  if (admin != nullptr) {
-    BW_RETURN_IF_ERROR(WritePortFile(flags.admin_port_file, admin->port()));
+  const std::string draft = path + ".new";
+  std::ofstream out(draft, std::ios::trunc);
+  for (const auto& [listener, port] : ports) {
+    out << listener << " " << port << "\n";
   }
-  if (streams != nullptr) {
-    BW_RETURN_IF_ERROR(WritePortFile(flags.websocket_port_file, streams->port()));
+  out.close();
+  if (!out.good() || std::rename(draft.c_str(), path.c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the ports file '", path, "'"));
   }
-  return WritePortFile(flags.port_file, server.port());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<rpc::Server>> ListenForCalls(const serving::Flags& flags,

@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_SERVER_LISTENERS_H_
 #define BEAMWRIGHT_SERVER_LISTENERS_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,10 +62,10 @@ std::vector<absl::Status> OtherConflicts(const serving::Flags& flags, const absl
 // machine, if neither TLS nor tokens restrict it.
 void LogWhoMayCall(const serving::Flags& flags);
 
-// The ports that answer calls from now on. A script that waits for a file waits for models, too.
-absl::Status WritePortFiles(const serving::Flags& flags, const rpc::Server& server,
-                            const http::Listener* http, const http::Listener* admin,
-                            const websocket::Listener* streams);
+// Writes the listeners' ports, a line `NAME PORT` each, to the file `path`, unless that is empty;
+// by rename, so that a script never reads half a file. A script that waits for the file waits for
+// the models, too.
+absl::Status WritePorts(const std::string& path, const std::map<std::string, int>& ports);
 
 }  // namespace beamwright
 

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -273,8 +275,17 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   BW_RETURN_IF_ERROR(models.LoadAll([&signals] { return signals.stopped(); }));
   state.Enter(Phase::kServing);
   startup.Started();
-  BW_RETURN_IF_ERROR(WritePortFiles(flags, *server, http_listener.get(), admin_listener.get(),
-                                    stream_listener.get()));
+  std::map<std::string, int> ports = {{"grpc", server->port()}};
+  const auto add_port = [&ports](const char* name, const auto& listener) {
+    if (listener != nullptr) {
+      ports[name] = listener->port();
+    }
+  };
+  add_port("http", http_listener);
+  add_port("metrics", probe_listener);
+  add_port("admin", admin_listener);
+  add_port("websocket", stream_listener);
+  BW_RETURN_IF_ERROR(WritePorts(flags.ports_file, ports));
   spdlog::info("ready on {}", server->address());
   LogWhoMayCall(flags);
 

@@ -80,7 +80,7 @@ std::string CheckCollector(const std::string& text) {
 }
 
 // Its file is replaced, which would break a device, a pipe or a link.
-std::string CheckPortFile(const std::string& path) {
+std::string CheckPortsFile(const std::string& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)
              ? ""
@@ -147,10 +147,6 @@ void AddFile(CLI::App& app, const char* flag, const char* help, std::string& val
   app.add_option(flag, value, help)->type_name("FILE");
 }
 
-void AddPortFile(CLI::App& app, const char* flag, const char* help, std::string& value) {
-  app.add_option(flag, value, help)->type_name("FILE")->check(CheckPortFile);
-}
-
 void AddListeners(CLI::App& app, Flags& flags) {
   AddAddress(app, "--grpc-address", "Where gRPC listens; port 0 takes a free one",
              flags.grpc_address, {false, true});
@@ -198,14 +194,10 @@ void AddListeners(CLI::App& app, Flags& flags) {
       ->delimiter(',')
       ->type_name("ORIGINS");
   AddSwitch(app, "--page", "Serve the page for browsers at / of the HTTP API", flags.page);
-  AddPortFile(app, "--port-file", "File to write the gRPC port to when serving", flags.port_file);
-  AddPortFile(app, "--http-port-file", "The same with the HTTP port", flags.http_port_file);
-  AddPortFile(app, "--metrics-port-file", "The same with the port of probes and metrics",
-              flags.metrics_port_file);
-  AddPortFile(app, "--admin-port-file", "The same with the port for operators",
-              flags.admin_port_file);
-  AddPortFile(app, "--websocket-port-file", "The same with the WebSocket port",
-              flags.websocket_port_file);
+  app.add_option("--ports-file", flags.ports_file,
+                 "File to write the ports to when serving: a line 'grpc 8001' for each listener")
+      ->type_name("FILE")
+      ->check(CheckPortsFile);
 }
 
 void AddSecurity(CLI::App& app, Flags& flags) {

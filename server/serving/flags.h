@@ -78,12 +78,8 @@ struct Flags {
   // Histograms whose bounds are not the defaults, NAME=B1,B2,... each; `buckets` has them.
   std::vector<std::string> metrics_buckets;
   Buckets buckets;
-  // Files to write the ports to; empty: none.
-  std::string port_file;
-  std::string http_port_file;
-  std::string metrics_port_file;
-  std::string admin_port_file;
-  std::string websocket_port_file;
+  // File to write the ports to; empty: none.
+  std::string ports_file;
   // End after looking at the settings.
   bool check_config = false;
   bool print_config = false;

@@ -33,8 +33,14 @@ struct Retired {
   absl::string_view off;
   absl::string_view instead;
 };
+constexpr char kPortsFile[] =
+    "since 0.2.0; the file of 'ports-file' lists the ports of all listeners";
 constexpr Retired kRetired[] = {
     {"channelz-address", "none", "since 0.2.0; metrics, the access log and `ss` show connections"},
+    {"port-file", "", kPortsFile},
+    {"http-port-file", "", kPortsFile},
+    {"metrics-port-file", "", kPortsFile},
+    {"admin-port-file", "", kPortsFile},
 };
 
 // Whether the setting of `source` is one of those and was off; throws if it was not.

@@ -17,8 +17,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 MODEL = HERE.parents[1] / "models/g2p-en/1"
 SETTING = re.compile(r"^([a-z-]+) = (.*)$", re.MULTILINE)
-# Of 0.1, and gone.
-GONE = {"channelz-address"}
+# Of 0.1, and gone: files that do not use them are still read.
+PORT_FILES = re.compile(r'^((?:http-|metrics-|admin-)?port-file) = ".*"$', re.MULTILINE)
+GONE = {"channelz-address", "port-file", "http-port-file", "metrics-port-file", "admin-port-file"}
 
 
 def lay_out(release, folder):
@@ -34,7 +35,8 @@ def lay_out(release, folder):
                     "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "tls.key",
                     "-out", folder / "tls.crt"], check=True, capture_output=True)
     settings = folder / "server.conf"
-    settings.write_text((release / "server.conf").read_text(encoding="utf-8").replace("FOLDER", str(folder)), encoding="utf-8")
+    text = PORT_FILES.sub(r'\1 = ""', (release / "server.conf").read_text(encoding="utf-8"))
+    settings.write_text(text.replace("FOLDER", str(folder)), encoding="utf-8")
     return settings
 
 
@@ -48,14 +50,15 @@ def check_values(server, settings):
 
 def check_served(programs, settings, folder):
     with (folder / "log").open("w") as log:
-        server = subprocess.Popen([programs / "beamwright-server", "--config", settings], stdout=log, stderr=log)
+        server = subprocess.Popen([programs / "beamwright-server", "--config", settings, "--ports-file", folder / "ports"],
+                                  stdout=log, stderr=log)
     try:
         until = time.monotonic() + 120
-        while not (folder / "grpc-port").exists():
+        while not (folder / "ports").exists():
             assert server.poll() is None and time.monotonic() < until, (folder / "log").read_text()
             time.sleep(0.05)
         (folder / "token").write_text("secret")
-        address = f"localhost:{(folder / 'grpc-port').read_text().strip()}"
+        address = f"localhost:{dict(map(str.split, (folder / 'ports').read_text().splitlines()))['grpc']}"
         command = [programs / "beamwright", "decode", "--server", address, "--model", "g2p-en", "--version", "stable",
                    "--tls-ca", folder / "tls.crt", "--tls-cert", folder / "tls.crt", "--tls-key", folder / "tls.key",
                    "--token-file", folder / "token", "recurrent"]

@@ -66,7 +66,7 @@ class Walk:
 
     def __init__(self, name, bin_folder, python, scratch):
         self.name, self.bin, self.python, self.scratch = name, bin_folder, python, scratch
-        self.server, self.port = None, scratch / "port"
+        self.server, self.ports = None, scratch / "ports"
         (scratch / "examples").mkdir()
         for script in sorted((ROOT / "examples").glob("*.py")):
             self.offer(script)
@@ -82,7 +82,7 @@ class Walk:
         target.chmod(0o755)
 
     def environment(self):
-        address = f"127.0.0.1:{self.port.read_text().strip()}" if self.server else ""
+        address = f"127.0.0.1:{dict(map(str.split, self.ports.read_text().splitlines()))['grpc']}" if self.server else ""
         return dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}", BEAMWRIGHT_SERVER=address,
                     OMP_WAIT_POLICY="passive")
 
@@ -95,16 +95,16 @@ class Walk:
     def start_server(self, command):
         """The page's command, on free ports. Returns what is wrong, or nothing."""
         self.stop_server()
-        self.port.unlink(missing_ok=True)
+        self.ports.unlink(missing_ok=True)
         words = [*shlex.split(command), "--grpc-address", "127.0.0.1:0", "--http-address", "none", "--metrics-address",
-                 "none", "--admin-address", "none", "--port-file", str(self.port)]  # fmt: skip
+                 "none", "--admin-address", "none", "--ports-file", str(self.ports)]  # fmt: skip
         log = self.scratch / "server.log"
         with log.open("w") as output:
             self.server = subprocess.Popen(words, cwd=self.scratch, stdout=output, stderr=subprocess.STDOUT,
-                                           env=self.environment() if self.port.exists() else dict(
+                                           env=self.environment() if self.ports.exists() else dict(
                                                os.environ, PATH=f"{self.bin}:{os.environ['PATH']}"))
         until = time.monotonic() + STARTS
-        while not (self.port.exists() and self.port.read_text().strip()):
+        while not self.ports.exists():
             if self.server.poll() is not None or time.monotonic() > until:
                 self.server.kill()
                 self.server = None

@@ -21,12 +21,7 @@ ServerProcess::ServerProcess(std::vector<std::string> arguments, const std::stri
   std::string name = (std::filesystem::temp_directory_path() / "beamwright-XXXXXX").string();
   folder_ = mkdtemp(name.data());
   arguments.insert(arguments.begin(), program);
-  arguments.insert(arguments.end(), {"--port-file", folder_ + "/grpc", "--http-port-file",
-                                     folder_ + "/http", "--metrics-port-file", folder_ + "/metrics",
-                                     "--admin-port-file", folder_ + "/admin"});
-  if (std::find(arguments.begin(), arguments.end(), "--websocket-address") != arguments.end()) {
-    arguments.insert(arguments.end(), {"--websocket-port-file", folder_ + "/websocket"});
-  }
+  arguments.insert(arguments.end(), {"--ports-file", folder_ + "/ports"});
   for (const char* flag :
        {"--grpc-address", "--http-address", "--metrics-address", "--admin-address"}) {
     if (std::find(arguments.begin(), arguments.end(), flag) == arguments.end()) {
@@ -82,35 +77,39 @@ int ServerProcess::WaitForPort() {
       return 0;
     }
   }
-  return ReadPort(folder_ + "/grpc");
+  return ReadPort("grpc");
 }
 
 int ServerProcess::http_port() {
   WaitForPort();
-  return ReadPort(folder_ + "/http");
+  return ReadPort("http");
 }
 
 int ServerProcess::websocket_port() {
   WaitForPort();
-  return ReadPort(folder_ + "/websocket");
+  return ReadPort("websocket");
 }
 
 int ServerProcess::admin_port() {
   WaitForPort();
-  return ReadPort(folder_ + "/admin");
+  return ReadPort("admin");
 }
 
-int ServerProcess::metrics_port() { return ReadPort(folder_ + "/metrics"); }
+int ServerProcess::metrics_port() {
+  const std::string address = WaitForLine("probes and metrics on ");
+  const size_t port = address.rfind(':', address.find('"'));  // the line may be JSON
+  return port == std::string::npos ? 0 : atoi(address.c_str() + port + 1);
+}
 
-int ServerProcess::ReadPort(const std::string& file) {
-  int port = 0;
-  while (!(std::ifstream(file) >> port)) {
-    absl::MutexLock lock(&mutex_);
-    if (mutex_.AwaitWithTimeout(absl::Condition(&ended_), absl::Milliseconds(5))) {
-      return 0;
+int ServerProcess::ReadPort(const std::string& listener) const {
+  std::ifstream ports(folder_ + "/ports");
+  std::string name;
+  for (int port = 0; ports >> name >> port;) {
+    if (name == listener) {
+      return port;
     }
   }
-  return port;
+  return 0;
 }
 
 std::string ServerProcess::WaitForLine(const std::string& begin) {

@@ -50,14 +50,14 @@ class ServerProcess {
 
  private:
   void ReadLog(int fd);
-  // Waits until a file with the port is there, or the server has ended.
-  int ReadPort(const std::string& file);
+  // From the ports file, which is there when the server is ready; 0 if it does not listen there.
+  int ReadPort(const std::string& listener) const;
 
   absl::Mutex mutex_;
   std::string log_;
   bool ended_ = false;  // the log is at its end
   bool reading_ = true;
-  std::string folder_;  // for the port files
+  std::string folder_;  // for the ports file
   pid_t pid_ = -1;
   std::thread reader_;
 };

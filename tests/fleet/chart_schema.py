@@ -15,9 +15,7 @@ import sys
 OF_THE_CHART = {
     "help", "version", "json", "config", "check-config", "print-config", "model-repository", "model-path",
     "model-control", "repository-poll-interval", "port-base", "grpc-address", "http-address", "metrics-address",
-    "admin-address",
-    "port-file", "http-port-file", "metrics-port-file", "admin-port-file", "websocket-port-file", "tls-cert",
-    "tls-key", "tls-client-ca", "auth-token-file", "auth-in-clear", "tenant-file", "max-state-bytes", "drain-delay", "drain-timeout",
+    "admin-address", "ports-file", "tls-cert", "tls-key", "tls-client-ca", "auth-token-file", "auth-in-clear", "tenant-file", "max-state-bytes", "drain-delay", "drain-timeout",
     "startup-timeout",
 }
 FLAG = re.compile(r"^  (?:-\w,)?--([\w-]+)(?: (\S.*?))?(?:  +.*)?$")

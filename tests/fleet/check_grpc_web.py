@@ -117,18 +117,18 @@ def main():
     sandbox.enter()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         folder = pathlib.Path(folder)
-        log, port, config = folder / "log", folder / "port", folder / "envoy.yaml"
+        log, ports, config = folder / "log", folder / "ports", folder / "envoy.yaml"
         text = CONFIG.read_text(encoding="utf-8")
         config.write_text(text.replace("address: beamwright-replicas", "address: 127.0.0.1"), encoding="utf-8")
         output = stack.enter_context(log.open("w"))
-        commands = ([programs / "beamwright-server", "--model-path", model, "--port-file", port],
+        commands = ([programs / "beamwright-server", "--model-path", model, "--ports-file", ports],
                     [envoy, "--config-path", config, "--concurrency", "1", "--log-level", "warning"])
         processes = []
         for command in commands:
             processes.append(subprocess.Popen(command, stdout=output, stderr=output))
             stack.callback(processes[-1].wait)
             stack.callback(processes[-1].kill)
-        becomes(lambda: port.exists() and accepts(), processes, log)
+        becomes(lambda: ports.exists() and accepts(), processes, log)
         check()
     print("gRPC-Web: unary, text form, stream, refusal, other origins")
 

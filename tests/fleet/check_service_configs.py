@@ -44,11 +44,11 @@ def main():
     programs, model = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
     sandbox.enter()
     with tempfile.TemporaryDirectory() as folder:
-        port = pathlib.Path(folder) / "port"
-        server = subprocess.Popen([programs / "beamwright-server", "--model-path", model, "--port-file", port])
+        ports = pathlib.Path(folder) / "ports"
+        server = subprocess.Popen([programs / "beamwright-server", "--model-path", model, "--ports-file", ports])
         try:
             until = time.monotonic() + 60
-            while not port.exists():
+            while not ports.exists():
                 assert server.poll() is None and time.monotonic() < until
                 time.sleep(0.05)
             files = sorted(CONFIGS.glob("*.json"))

@@ -39,17 +39,17 @@ class Server:
         self.bundle, self.folder = bundle, tempfile.TemporaryDirectory()
 
     def __enter__(self) -> "Server":
-        ports = Path(self.folder.name) / "port"
+        ports = Path(self.folder.name) / "ports"
         self.process = subprocess.Popen(
             [BIN / "beamwright-server", "--model-path", self.bundle, "--grpc-address", "127.0.0.1:0",
              "--http-address", "none", "--metrics-address", "none", "--admin-address", "none",
-             "--port-file", ports], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "--ports-file", ports], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 120
-        while not (ports.exists() and ports.read_text().strip()):
+        while not ports.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"the server did not start on {self.bundle}")
             time.sleep(0.05)
-        self.port = ports.read_text().strip()
+        self.port = dict(map(str.split, ports.read_text().splitlines()))["grpc"]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -37,14 +37,15 @@ for program in "$scratch/project/decode_in_c" "$scratch/c-by-pkg-config"; do
 done
 
 "$prefix/bin/beamwright-server" --model-path "$prefix/share/beamwright/models/g2p-en" --grpc-address 127.0.0.1:0 \
-  --http-address none --metrics-address none --admin-address none --port-file "$scratch/port" 2>"$scratch/server.log" &
+  --http-address none --metrics-address none --admin-address none --ports-file "$scratch/ports" 2>"$scratch/server.log" &
 server=$!
-until [[ -s $scratch/port ]]; do
+until [[ -s $scratch/ports ]]; do
   kill -0 "$server" 2>/dev/null || { cat "$scratch/server.log" >&2; fail "the installed server did not start"; }
   sleep 0.05
 done
+port=$(sed -n 's/^grpc //p' "$scratch/ports")
 for program in "$scratch/project/decode_words" "$scratch/by-pkg-config"; do
-  answer=$("$program" "127.0.0.1:$(<"$scratch/port")" recurrent | head -n 1)
+  answer=$("$program" "127.0.0.1:$port" recurrent | head -n 1)
   [[ $answer == "R IY0 K ER1 AH0 N T" ]] || fail "$program says '$answer'"
 done
 echo "installed, built against, and answered"

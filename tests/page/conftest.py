@@ -45,21 +45,21 @@ class Server:
 
 @contextlib.contextmanager
 def serving(folder, *arguments):
-    files = {name: folder / f"{name}-port" for name in ("http", "grpc")}
-    for file in files.values():
-        file.unlink(missing_ok=True)
+    ports = folder / "ports"
+    ports.unlink(missing_ok=True)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [SERVER, "--model-path", ROOT / "models/g2p-en", "--model-path", ROOT / "models/p2g-en", "--threads", "1",
              "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--metrics-address", "none",
-             "--admin-address", "none", "--http-port-file", files["http"], "--port-file", files["grpc"], *arguments],
+             "--admin-address", "none", "--ports-file", ports, *arguments],
             stdout=log, stderr=subprocess.STDOUT)
     try:
         deadline = time.monotonic() + 120
-        while not all(file.exists() for file in files.values()):
+        while not ports.exists():
             assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
             time.sleep(0.02)
-        yield Server(process, *(file.read_text().strip() for file in files.values()))
+        port_of = dict(map(str.split, ports.read_text().splitlines()))
+        yield Server(process, port_of["http"], port_of["grpc"])
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)

@@ -90,22 +90,22 @@ def run(command, expected, addresses, bin_folder, scratch):
 
 def start_server(bin_folder, repository, scratch):
     """Returns the process and its gRPC and HTTP addresses, once it serves."""
-    port_files = [scratch / "grpc-port", scratch / "http-port"]
+    ports = scratch / "ports"
     log = scratch / "server.log"
     with log.open("w") as output:
         server = subprocess.Popen(
             [bin_folder / "beamwright-server", "--model-repository", repository,
              "--model-control", "explicit", "--grpc-address", "127.0.0.1:0",
              "--http-address", "127.0.0.1:0", "--metrics-address", "none",
-             "--admin-address", "none", "--port-file", port_files[0],
-             "--http-port-file", port_files[1]], stdout=output, stderr=subprocess.STDOUT)
+             "--admin-address", "none", "--ports-file", ports], stdout=output, stderr=subprocess.STDOUT)
     until = time.monotonic() + 120
-    while not all(file.exists() and file.read_text().strip() for file in port_files):
+    while not ports.exists():
         if server.poll() is not None or time.monotonic() > until:
             server.kill()
             sys.exit("the server did not start:\n" + log.read_text())
         time.sleep(0.05)
-    return server, ["127.0.0.1:" + file.read_text().strip() for file in port_files]
+    port_of = dict(map(str.split, ports.read_text().splitlines()))
+    return server, ["127.0.0.1:" + port_of[name] for name in ("grpc", "http")]
 
 
 def main():

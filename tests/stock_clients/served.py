@@ -45,7 +45,7 @@ def check_answer(texts, ids, scores, lengths, counts, answers):
 
 @contextlib.contextmanager
 def server(*arguments):
-    """Yields (gRPC address, HTTP address, process); process.metrics is where probes and metrics are."""
+    """Yields (gRPC address, HTTP address, process); process.metrics is where probes and metrics are, process.websocket the port."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
         log = scratch / "log"
@@ -54,17 +54,17 @@ def server(*arguments):
                 [pathlib.Path(sys.argv[1]) / "beamwright-server", "--model-path", sys.argv[2],
                  "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
                  "--metrics-address", "127.0.0.1:0", "--admin-address", "none",
-                 "--metrics-port-file", scratch / "metrics", "--port-file", scratch / "grpc",
-                 "--http-port-file", scratch / "http", *arguments],
+                 "--ports-file", scratch / "ports", *arguments],
                 stdout=output, stderr=subprocess.STDOUT)
         try:
             until = time.monotonic() + 120
-            while not (scratch / "grpc").exists():
+            while not (scratch / "ports").exists():
                 check(process.poll() is None and time.monotonic() < until, log.read_text())
                 time.sleep(0.05)
-            ports = [(scratch / name).read_text().strip() for name in ("grpc", "http")]
-            process.metrics = "127.0.0.1:" + (scratch / "metrics").read_text().strip()
-            yield f"127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}", process
+            ports = dict(map(str.split, (scratch / "ports").read_text().splitlines()))
+            process.metrics = "127.0.0.1:" + ports["metrics"]
+            process.websocket = ports.get("websocket")
+            yield f"127.0.0.1:{ports['grpc']}", f"127.0.0.1:{ports['http']}", process
             process.send_signal(signal.SIGINT)
             check(process.wait(60) == 0, f"exit code {process.returncode}\n{log.read_text()}")
         finally:

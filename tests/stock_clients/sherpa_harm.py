@@ -168,12 +168,11 @@ def main():
         make_bundle(scratch / "tones")
         samples = tones([3, 17, 8, 12, 5, 1])
         write_wave(scratch / "six.wav", samples)
-        port_file = scratch / "port"
-        with server("--model-path", scratch / "tones", "--websocket-address", "127.0.0.1:0", "--websocket-port-file", port_file,
+        with server("--model-path", scratch / "tones", "--websocket-address", "127.0.0.1:0",
                     "--drain-timeout", "60s") as (grpc, _, process):
             right = [segment["text"] for segment in recognized(grpc, scratch / "six.wav")]
             check(len(right) == 1 and len(right[0]) > 3, f"heard: {right}")
-            harm = Harm(f"ws://127.0.0.1:{port_file.read_text().strip()}/", process, samples, right)
+            harm = Harm(f"ws://127.0.0.1:{process.websocket}/", process, samples, right)
             asyncio.run(harm.run())
             becomes(lambda: sum(metrics(process, "beamwright_requests_running").values()) == 0, "sources are left")
             becomes(lambda: sum(metrics(process, "beamwright_websocket_connections ").values()) == 0, "connections are left")

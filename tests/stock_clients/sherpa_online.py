@@ -210,11 +210,10 @@ def secured(scratch, models, samples, right):
         f'tokens {{ name: "{token}" sha256: "{hashlib.sha256(token.encode()).hexdigest()}" roles: {role} }}\n'
         for token, role in (("speaker", "ROLE_DECODE"), ("watcher", "ROLE_OBSERVE"))))
     context = ssl.create_default_context(cafile=scratch / "cert.pem")
-    port_file = scratch / "secure-port"
-    with server("--model-repository", models, "--websocket-address", "127.0.0.1:0", "--websocket-port-file", port_file,
+    with server("--model-repository", models, "--websocket-address", "127.0.0.1:0",
                 "--tls-cert", scratch / "cert.pem", "--tls-key", scratch / "key.pem", "--auth-token-file",
-                scratch / "tokens"):
-        uri = f"wss://localhost:{port_file.read_text().strip()}/"
+                scratch / "tokens") as (_, _, process):
+        uri = f"wss://localhost:{process.websocket}/"
 
         async def ask():
             await not_accepted(uri, 401, "NO_CREDENTIALS", ssl=context)
@@ -236,10 +235,9 @@ def main():
         make_bundle(scratch / "models/tones/1")
         samples = tones([3, 17, 8, 12])
         write_wave(scratch / "four.wav", samples)
-        port_file = scratch / "port"
-        with server("--model-repository", scratch / "models", "--websocket-address", "127.0.0.1:0", "--websocket-port-file",
-                    port_file, "--drain-timeout", "60s") as (grpc, _, process):
-            port = int(port_file.read_text())
+        with server("--model-repository", scratch / "models", "--websocket-address", "127.0.0.1:0",
+                    "--drain-timeout", "60s") as (grpc, _, process):
+            port = int(process.websocket)
             uri = f"ws://127.0.0.1:{port}/"
             [right] = recognized(grpc, scratch / "four.wav")
             check(right["text"] == "t3 t17 t8 t12", f"{right}")

@@ -157,10 +157,8 @@ def main():
         scratch = pathlib.Path(folder)
         make_chunks_bundle(scratch / "tones_chunks")
         speech = Speech([[3, 17, 8], [12, 5], [9]], pause=1.7)
-        port_file = scratch / "port"
-        with server("--model-path", scratch / "tones_chunks", "--websocket-address", "127.0.0.1:0", "--websocket-port-file",
-                    port_file) as (grpc, _, process):
-            port = int(port_file.read_text())
+        with server("--model-path", scratch / "tones_chunks", "--websocket-address", "127.0.0.1:0") as (grpc, _, process):
+            port = int(process.websocket)
             uri = f"ws://127.0.0.1:{port}/"
             own_client(port, grpc, speech, scratch)
             asyncio.run(told_while_they_speak(uri, speech))

@@ -50,9 +50,8 @@ def main():
         (programs / "arecord").chmod(0o755)
         (programs / SHERPA.name).symlink_to(SHERPA)
         (scratch / "features").symlink_to(ROOT / "tests/frames/exports")
-        with server("--model-repository", scratch / "models", "--websocket-address", "127.0.0.1:0",
-                    "--websocket-port-file", scratch / "port") as (grpc, _, process):
-            here = (grpc, f"--server-port={(scratch / 'port').read_text().strip()}", process.metrics)
+        with server("--model-repository", scratch / "models", "--websocket-address", "127.0.0.1:0") as (grpc, _, process):
+            here = (grpc, f"--server-port={process.websocket}", process.metrics)
             page = ("localhost:8001", "--server-port=6006", "localhost:8002")
             environment = dict(os.environ, BEAMWRIGHT_SERVER=grpc,
                                PATH=f"{programs}:{pathlib.Path(sys.argv[1]).resolve()}:{os.environ['PATH']}")

@@ -14,7 +14,7 @@ stop_server() {
   server_pid=
 }
 
-# wait_for_port FILE LOG: prints the port that the server writes to FILE when it serves; fails, showing its
+# wait_for_port FILE LOG: prints the gRPC port of the ports FILE that the server writes when it serves; fails, showing its
 # log, if it ends before that or takes longer than most_start_seconds.
 most_start_seconds=60
 wait_for_port() {
@@ -26,7 +26,7 @@ wait_for_port() {
     fi
     sleep 0.05
   done
-  cat "$1"
+  sed -n 's/^grpc //p' "$1"
 }
 
 # decode_words ADDRESS WORD...: prints the command and its answer.
@@ -65,15 +65,15 @@ find_programs() {
 
 # serve_default_model: starts a server on a free port, which it leaves in `port`, and stops it at the end.
 serve_default_model() {
-  local port_file=build/demo.port log=build/demo-server.log
-  rm -f "$port_file"
+  local ports_file=build/demo.ports log=build/demo-server.log
+  rm -f "$ports_file"
   trap stop_server EXIT
   trap 'exit 130' INT TERM
   "${launcher[@]}" "$programs/beamwright-server" --model-path models/g2p-en --grpc-address 127.0.0.1:0 \
     --http-address none --metrics-address none --admin-address none \
-    --port-file "$port_file" >"$log" 2>&1 &
+    --ports-file "$ports_file" >"$log" 2>&1 &
   server_pid=$!
-  port=$(wait_for_port "$port_file" "$log")
+  port=$(wait_for_port "$ports_file" "$log")
 }
 
 run_demo() {

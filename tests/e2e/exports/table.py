@@ -107,20 +107,20 @@ def reason(text, start):
 
 @contextlib.contextmanager
 def serving(programs, repository, work):
-    port = work / "port"
-    port.unlink(missing_ok=True)
+    ports = work / "ports"
+    ports.unlink(missing_ok=True)
     with (work / "log").open("w") as log:
         process = subprocess.Popen(
             [programs / "beamwright-server", "--model-repository", repository, "--grpc-address", "127.0.0.1:0",
-             "--http-address", "127.0.0.1:0", "--http-port-file", port, "--metrics-address", "none", "--admin-address",
+             "--http-address", "127.0.0.1:0", "--ports-file", ports, "--metrics-address", "none", "--admin-address",
              "none"], stdout=log, stderr=subprocess.STDOUT)  # fmt: skip
     try:
         deadline = time.monotonic() + STARTS
-        while not port.exists():
+        while not ports.exists():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((work / "log").read_text())
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port.read_text().strip()}"
+        yield f"http://127.0.0.1:{dict(map(str.split, ports.read_text().splitlines()))['http']}"
     finally:
         process.terminate()
         process.wait(60)

@@ -32,7 +32,7 @@ TEST(FlagsTest, DefaultsAreThoseOfTheEngineButForStreams) {
   EXPECT_EQ(parsed.flags.engine.max_queue, engine::EngineOptions().max_queue);
   EXPECT_EQ(parsed.flags.load.compile.precision, std::nullopt);
   EXPECT_EQ(parsed.flags.drain_timeout, absl::Seconds(30));
-  EXPECT_EQ(parsed.flags.port_file, "");
+  EXPECT_EQ(parsed.flags.ports_file, "");
 }
 
 TEST(FlagsTest, EveryFlagReachesItsField) {
@@ -63,7 +63,7 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
                                     "1m30s",
                                     "--log-level",
                                     "debug",
-                                    "--port-file",
+                                    "--ports-file",
                                     "p",
                                     "--http-address",
                                     "none",
@@ -84,11 +84,7 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
                                     "--grpc-max-connections",
                                     "5",
                                     "--grpc-max-connections-per-client",
-                                    "6",
-                                    "--http-port-file",
-                                    "q",
-                                    "--metrics-port-file",
-                                    "r"});
+                                    "6"});
   ASSERT_FALSE(parsed.exit_code.has_value());
   EXPECT_THAT(parsed.flags.models.repositories, ElementsAre("a", "b"));
   EXPECT_THAT(parsed.flags.models.models, ElementsAre("c"));
@@ -103,7 +99,7 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
   EXPECT_EQ(parsed.flags.load.compile.max_source_length, 66);
   EXPECT_EQ(parsed.flags.drain_timeout, absl::Seconds(90));
   EXPECT_EQ(parsed.flags.log_level, "debug");
-  EXPECT_EQ(parsed.flags.port_file, "p");
+  EXPECT_EQ(parsed.flags.ports_file, "p");
   EXPECT_EQ(parsed.flags.http_address, "none");
   EXPECT_EQ(parsed.flags.metrics_address, "m:1");
   EXPECT_EQ(parsed.flags.drain_delay, absl::Seconds(5));
@@ -114,8 +110,6 @@ TEST(FlagsTest, EveryFlagReachesItsField) {
   EXPECT_EQ(parsed.flags.grpc_max_concurrent_streams, 4);
   EXPECT_EQ(parsed.flags.grpc_max_connections, 5);
   EXPECT_EQ(parsed.flags.grpc_max_connections_per_client, 6);
-  EXPECT_EQ(parsed.flags.http_port_file, "q");
-  EXPECT_EQ(parsed.flags.metrics_port_file, "r");
 }
 
 TEST(FlagsTest, TheEnvironmentFillsInAndTheCommandLineGoesFirst) {
@@ -241,12 +235,12 @@ TEST_F(SettingsFileTest, WhatCouldNotStartIsRefusedByName) {
       AllOf(HasSubstr("--token-tables"), HasSubstr("'nan' is not a number from 0 to 1000")));
   EXPECT_THAT(refusal("--max-model-bytes", "-1"),
               AllOf(HasSubstr("--max-model-bytes"), HasSubstr("not in range 0 to 11258999")));
-  EXPECT_THAT(refusal("--port-file", "/dev/null"),
-              AllOf(HasSubstr("--port-file"), HasSubstr("'/dev/null' is not a regular file")));
+  EXPECT_THAT(refusal("--ports-file", "/dev/null"),
+              AllOf(HasSubstr("--ports-file"), HasSubstr("'/dev/null' is not a regular file")));
   std::filesystem::create_symlink(Write(""), folder_ + "/link");
-  EXPECT_THAT(refusal("--admin-port-file", (folder_ + "/link").c_str()), HasSubstr("/link'"));
+  EXPECT_THAT(refusal("--ports-file", (folder_ + "/link").c_str()), HasSubstr("/link'"));
   EXPECT_FALSE(
-      Parse({"--model-path", "m", "--port-file", Write("1").c_str()}).exit_code.has_value());
+      Parse({"--model-path", "m", "--ports-file", Write("1").c_str()}).exit_code.has_value());
 }
 
 TEST_F(SettingsFileTest, AStreamHasAThread) {
@@ -287,7 +281,7 @@ TEST_F(SettingsFileTest, BucketsFromEverySource) {
 
 TEST_F(SettingsFileTest, WhatIsPrintedIsAFileThatSetsTheSame) {
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(Parse({"--model-path", "a \"b\"", "--model-path", "c\\d", "--port-file", "e\\f \"g\"",
+  EXPECT_EQ(Parse({"--model-path", "a \"b\"", "--model-path", "c\\d", "--ports-file", "e\\f \"g\"",
                    "--max-rows", "77", "--drain-delay", "90s", "--print-config"})
                 .exit_code,
             0);
@@ -295,7 +289,7 @@ TEST_F(SettingsFileTest, WhatIsPrintedIsAFileThatSetsTheSame) {
   const ParsedFlags parsed = Parse({"--config", file.c_str()});
   ASSERT_FALSE(parsed.exit_code.has_value());
   EXPECT_THAT(parsed.flags.models.models, ElementsAre("a \"b\"", "c\\d"));
-  EXPECT_EQ(parsed.flags.port_file, "e\\f \"g\"");
+  EXPECT_EQ(parsed.flags.ports_file, "e\\f \"g\"");
   EXPECT_EQ(parsed.flags.engine.max_rows, 77);
   EXPECT_EQ(parsed.flags.drain_delay, absl::Seconds(90));
   EXPECT_EQ(parsed.flags.drain_timeout, Flags().drain_timeout);
@@ -308,6 +302,11 @@ TEST_F(SettingsFileTest, WhatIsGoneIsPassedOverWhereItWasOff) {
   file = Write("model-path = \"m\"\nchannelz-address = \"127.0.0.1:9\"\n");
   EXPECT_THAT(Refusal({"--config", file.c_str()}),
               AllOf(HasSubstr("the setting 'channelz-address' is gone"), HasSubstr("metrics")));
+  file = Write("model-path = \"m\"\nport-file = \"\"\nhttp-port-file = \"\"\n");
+  EXPECT_FALSE(Parse({"--config", file.c_str()}).exit_code.has_value());
+  file = Write("model-path = \"m\"\nhttp-port-file = \"p\"\n");
+  EXPECT_THAT(Refusal({"--config", file.c_str()}),
+              AllOf(HasSubstr("the setting 'http-port-file' is gone"), HasSubstr("'ports-file'")));
 }
 
 TEST(FlagsTest, TimesWithAndWithoutUnit) {

@@ -131,21 +131,11 @@ class Server:
         self._ended = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         with tempfile.TemporaryDirectory(prefix="beamwright-") as folder:
-            listeners = {"grpc": "port-file"}
-            listeners |= {
-                name: f"{name}-port-file" for name in ("http", "metrics") if flags[f"{name}_address"] != "none"
-            }
-            files = {name: pathlib.Path(folder, name) for name in listeners}
-            self._start(
-                [
-                    str(program),
-                    *arguments,
-                    *(f"--{flag}={files[name]}" for name, flag in listeners.items()),
-                ]
-            )
+            file = pathlib.Path(folder, "ports")
+            self._start([str(program), *arguments, f"--ports-file={file}"])
             try:
-                self._wait(files["grpc"], timeout)
-                ports = {name: file.read_text().strip() for name, file in files.items()}
+                self._wait(file, timeout)
+                ports = dict(line.split() for line in file.read_text().splitlines())
             except BaseException:
                 self._kill()
                 raise
@@ -197,9 +187,9 @@ class Server:
             raise ServerError(f"{command[0]} could not be started: {failure[0]}")
         self.pid = self._process.pid
 
-    def _wait(self, port_file: pathlib.Path, timeout: float) -> None:
+    def _wait(self, ports_file: pathlib.Path, timeout: float) -> None:
         limit = time.monotonic() + timeout
-        while not port_file.exists():
+        while not ports_file.exists():
             if self._ended.wait(0.01):
                 raise ServerError(
                     f"beamwright-server ended with exit code {self.returncode} before it was ready"
