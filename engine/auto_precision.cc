@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <random>
 #include <utility>
 
@@ -30,7 +31,8 @@ constexpr int kMadeUpLength = 8;
 // Answers that are compared before others are asked for, and then twice as many each time: a
 // precision that is out goes no further.
 constexpr size_t kFirstWave = 10;
-constexpr double kLargestTrialShift = 0.1;  // as far as golden requests of fewer bits may be off
+// As far as scores of made-up requests may be off: as if answers were four times as long.
+constexpr double kMadeUpShift = PrecisionTrial().most_shift / 4;
 
 using TrialAnswers = std::vector<std::unique_ptr<v1::Decoded>>;
 
@@ -193,7 +195,7 @@ bool PrecisionTrial::IsClose() const { return requests > 0 && IsClose(requests);
 
 bool PrecisionTrial::IsClose(int of_requests) const {
   return 200 * other_best <= of_requests && 20 * other_lists <= of_requests &&
-         largest_shift <= kLargestTrialShift;
+         largest_shift <= most_shift;
 }
 
 std::string PrecisionTrial::ToString() const {
@@ -248,8 +250,9 @@ std::vector<v1::Precision> Candidates() {
 // Compares answers of a model in other precisions with those in f32.
 class Comparison {
  public:
-  Comparison(ModelPtr exact, std::vector<TrialRequest> trials)
-      : exact_(std::move(exact)), trials_(std::move(trials)) {}
+  // most_shift: as PrecisionTrial's.
+  Comparison(ModelPtr exact, std::vector<TrialRequest> trials, double most_shift)
+      : exact_(std::move(exact)), trials_(std::move(trials)), most_shift_(most_shift) {}
 
   // Adds the outcome to `note`.
   absl::StatusOr<bool> IsClose(const ModelPtr& model, std::string& note) {
@@ -261,6 +264,7 @@ class Comparison {
       BW_RETURN_IF_ERROR(DecodeTrials(exact_, trials_, end, exact_answers_));
       BW_RETURN_IF_ERROR(DecodeTrials(model, trials_, end, answers));
       trial = CompareAnswers(absl::MakeConstSpan(exact_answers_).first(end), answers);
+      trial.most_shift = most_shift_;
     } while (end < trials_.size() && trial.IsClose(static_cast<int>(trials_.size())));
     absl::StrAppend(&note, "; ", model->parts().precision.name, ": ", trial.ToString());
     return trial.IsClose();
@@ -269,6 +273,7 @@ class Comparison {
  private:
   const ModelPtr exact_;
   const std::vector<TrialRequest> trials_;
+  const double most_shift_;
   TrialAnswers exact_answers_;  // of the first trials, as far as they were compared
 };
 
@@ -278,11 +283,18 @@ absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions optio
   const auto note = std::make_shared<std::string>();
   options.precision_note = note;
   const auto compile = [&options, &bundle](v1::Precision precision) {
-    options.precision = precision;
-    return DecodeModel::Compile(bundle, options);
+    CompileOptions with = options;
+    with.precision = precision;
+    return DecodeModel::Compile(bundle, with);
   };
+  const bool tries = FastestPrecision() != Precision::kF32;
+  // The first candidate is compiled on another thread meanwhile: most of that runs on one.
+  std::future<absl::StatusOr<ModelPtr>> first;
+  if (tries) {
+    first = std::async(std::launch::async, compile, Candidates()[0]);
+  }
   BW_ASSIGN_OR_RETURN(ModelPtr exact, compile(v1::PRECISION_F32));
-  if (FastestPrecision() == Precision::kF32) {
+  if (!tries) {
     *note = "f32: this CPU has no AVX2";
     return exact;
   }
@@ -297,14 +309,18 @@ absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions optio
   if (trials.empty()) {
     candidates.clear();
   }
-  Comparison comparison(exact, std::move(trials));
+  Comparison comparison(exact, std::move(trials),
+                        bundle.golden.empty() ? kMadeUpShift : PrecisionTrial().most_shift);
   // The fastest first, then the most exact: where that is not close, none in between is.
   if (candidates.size() > 1) {
     std::rotate(candidates.begin() + 1, candidates.end() - 1, candidates.end());
   }
   ModelPtr best = std::move(exact);
+  ModelPtr
+      fastest;  // kept meanwhile: others share its packed weights (ops/kernels/shared_weights.h)
   for (size_t i = 0; i < candidates.size(); ++i) {
-    BW_ASSIGN_OR_RETURN(ModelPtr model, compile(candidates[i]));
+    BW_ASSIGN_OR_RETURN(ModelPtr model, i == 0 ? first.get() : compile(candidates[i]));
+    fastest = i == 0 ? model : fastest;
     BW_ASSIGN_OR_RETURN(const bool is_close, comparison.IsClose(model, *note));
     if (is_close) {
       best = std::move(model);

@@ -19,9 +19,10 @@ struct PrecisionTrial {
   int other_best = 0;
   int other_lists = 0;       // n-best lists as wide as the beam
   double largest_shift = 0;  // of the best hypothesis' score, where it is the same
+  double most_shift = 0.1;   // that is allowed
 
   // At most 0.5 % of the best hypotheses and 5 % of the lists differ, and no score by more than
-  // 0.1.
+  // most_shift.
   bool IsClose() const;
   // The same if all other answers, `of_requests` in all, agree: if not, the trial is over.
   bool IsClose(int of_requests) const;

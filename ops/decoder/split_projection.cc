@@ -157,7 +157,7 @@ std::unique_ptr<const VocabularyProjection> SplitProjection(Graph& body, const G
     bias.resize(std::min(bias.size(), static_cast<size_t>(num_tokens)));
   }
   auto packed = SharePacked({weight.data<float>(), dims[0], dims[1], weight.dim(1)},
-                            walk.transposed(), weights);
+                            walk.transposed(), weights, weight.lifetime());
   kind = walk.kind();
   auto projection = std::make_unique<const VocabularyProjection>(std::move(packed), bias);
   body.node(node).inputs[0] = walk.input();

@@ -1,11 +1,13 @@
 #include "ops/kernels/packed_matmul.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
+#include <numeric>
 
 #include "ops/base/check.h"
 #include "ops/base/huge_pages.h"
@@ -94,9 +96,66 @@ int64_t StripBytes(int64_t depth, Precision precision) {
   return kStripColumns * NumGroups(depth) * kInt8Group;
 }
 
-// Element k of column n.
-float At(ConstMatrix<float> weight, bool transposed, int64_t k, int64_t n) {
-  return transposed ? weight.row(n)[k] : weight.row(k)[n];
+// The elements of a weight, by depth and column, however they lie.
+struct Elements {
+  Elements(ConstMatrix<float> weight, bool transposed)
+      : data(weight.data),
+        by_depth(transposed ? 1 : weight.stride),
+        by_column(transposed ? weight.stride : 1) {}
+
+  float At(int64_t k, int64_t n) const { return data[k * by_depth + n * by_column]; }
+
+  const float* data;
+  int64_t by_depth;
+  int64_t by_column;
+};
+
+// Calls put(k, n) for all k below `depth` and n in [first, first + count): for a few k of all
+// columns at a time, so that the lines which are read and written stay in the first cache.
+template <typename Put>
+void ForBlocks(int64_t depth, int64_t first, int64_t count, const Put& put) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t from = 0; from < depth; from += kBlock) {
+    const int64_t end = std::min(from + kBlock, depth);
+    for (int64_t n = first; n < first + count; ++n) {
+      for (int64_t k = from; k < end; ++k) {
+        put(k, n);
+      }
+    }
+  }
+}
+
+// The same for all columns, strip by strip.
+template <typename Put>
+void ForStrips(int64_t depth, int64_t columns, const Put& put) {
+  for (int64_t first = 0; first < columns; first += kStripColumns) {
+    ForBlocks(depth, first, std::min(kStripColumns, columns - first), put);
+  }
+}
+
+// The largest magnitude; infinite or NaN if a value is.
+float LargestMagnitude(const float* values, int64_t count) {
+  uint32_t largest = 0;
+  Vectorized([values, count, &largest]() BW_ALWAYS_INLINE {
+    uint32_t most = 0;  // bits of magnitudes are in the order of these
+    for (int64_t k = 0; k < count; ++k) {
+      most = std::max(most, std::bit_cast<uint32_t>(values[k]) & 0x7fffffff);
+    }
+    largest = most;
+  });
+  return std::bit_cast<float>(largest);
+}
+
+// rounded[k]: values[k] * 127 / largest, to nearest, ties to even.
+void RoundToInt8(const float* values, int64_t count, float largest, int8_t* rounded) {
+  // A sum with this has the integer in its lowest bits.
+  constexpr double kToInteger = 0x1.8p52;
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t k = 0; k < count; ++k) {
+      const double scaled = 127.0 * double{values[k]} / double{largest};
+      rounded[k] = static_cast<int8_t>(std::bit_cast<int64_t>(scaled + kToInteger));
+    }
+  });
 }
 
 }  // namespace
@@ -134,57 +193,67 @@ PackedMatMul::PackedMatMul(ConstMatrix<float> weight, bool transposed, Precision
 }
 
 void PackedMatMul::Pack(ConstMatrix<float> weight, bool transposed) {
-  for (int64_t n = 0; n < columns_; ++n) {
-    const int64_t strip = n / kStripColumns * depth_ * kStripColumns;
-    const int64_t column = n % kStripColumns;
-    for (int64_t k = 0; k < depth_; ++k) {
-      const float value = At(weight, transposed, k, n);
-      const int64_t line = strip + k * kStripColumns;
-      if (precision_ == Precision::kBf16) {
-        reinterpret_cast<Bf16*>(strips_.get())[line + Bf16Place(column)] = RoundToBf16(value);
-      } else {
-        reinterpret_cast<float*>(strips_.get())[line + column] = value;
-      }
-    }
+  const Elements from(weight, transposed);
+  const auto line_of = [depth = depth_](int64_t k, int64_t n) {
+    return (n / kStripColumns * depth + k) * kStripColumns;
+  };
+  if (precision_ == Precision::kBf16) {
+    auto* const strips = reinterpret_cast<Bf16*>(strips_.get());
+    ForStrips(depth_, columns_, [&](int64_t k, int64_t n) {
+      strips[line_of(k, n) + Bf16Place(n % kStripColumns)] = RoundToBf16(from.At(k, n));
+    });
+  } else {
+    auto* const strips = reinterpret_cast<float*>(strips_.get());
+    ForStrips(depth_, columns_, [&](int64_t k, int64_t n) {
+      strips[line_of(k, n) + n % kStripColumns] = from.At(k, n);
+    });
   }
 }
 
 void PackedMatMul::PackPairs(ConstMatrix<float> weight, bool transposed) {
+  const Elements from(weight, transposed);
   auto* const strips = reinterpret_cast<Bf16Pair*>(strips_.get());
   const int64_t pairs = NumPairs(depth_, precision_);
-  for (int64_t n = 0; n < columns_; ++n) {
-    Bf16Pair* const column = strips + n / kStripColumns * pairs * kStripColumns + n % kStripColumns;
-    for (int64_t k = 0; k < depth_; k += 2) {
-      column[k / 2 * kStripColumns] = PairOf(
-          At(weight, transposed, k, n), k + 1 < depth_ ? At(weight, transposed, k + 1, n) : 0.0f);
-    }
-  }
+  ForStrips(CeilDiv(depth_, 2), columns_, [&](int64_t pair, int64_t n) {
+    const int64_t k = 2 * pair;
+    strips[(n / kStripColumns * pairs + pair) * kStripColumns + n % kStripColumns] =
+        PairOf(from.At(k, n), k + 1 < depth_ ? from.At(k + 1, n) : 0.0f);
+  });
 }
 
 void PackedMatMul::PackInt8(ConstMatrix<float> weight, bool transposed) {
-  auto* const strips = reinterpret_cast<int8_t*>(strips_.get());
+  const Elements from(weight, transposed);
+  std::vector<float> turned;  // the columns of a strip, if they do not lie so
+  if (from.by_depth != 1) {
+    turned.resize(static_cast<size_t>(kStripColumns * depth_));
+  }
+  std::vector<int8_t> rounded(static_cast<size_t>(NumGroups(depth_) * kInt8Group));
   for (int64_t n = 0; n < columns_; ++n) {
-    const auto at = static_cast<size_t>(n);
-    float largest = 0;
-    for (int64_t k = 0; k < depth_; ++k) {
-      const float magnitude = std::fabs(At(weight, transposed, k, n));
-      largest = std::isnan(magnitude) ? magnitude : std::max(magnitude, largest);
-      if (!std::isfinite(largest)) {
-        break;
-      }
+    const int64_t place = n % kStripColumns;
+    if (!turned.empty() && place == 0) {
+      ForBlocks(depth_, n, std::min(kStripColumns, columns_ - n), [&](int64_t k, int64_t column) {
+        turned[static_cast<size_t>((column - n) * depth_ + k)] = from.At(k, column);
+      });
     }
+    const float* const values =
+        turned.empty() ? from.data + n * from.by_column : turned.data() + place * depth_;
+    const float largest = LargestMagnitude(values, depth_);
+    const auto at = static_cast<size_t>(n);
     if (!std::isfinite(largest)) {
       scales_[at] = std::numeric_limits<float>::quiet_NaN();  // no number would be right
       continue;
     }
     scales_[at] = largest / 127.0f;
-    int8_t* const column = strips + n / kStripColumns * StripBytes(depth_, precision_) +
-                           n % kStripColumns * kInt8Group;
-    for (int64_t k = 0; largest > 0 && k < depth_; ++k) {
-      const double scaled = 127.0 * double{At(weight, transposed, k, n)} / double{largest};
-      const auto rounded = static_cast<int8_t>(std::lrint(scaled));
-      column[k / kInt8Group * kStripColumns * kInt8Group + k % kInt8Group] = rounded;
-      offsets_[at] += kInt8Zero * rounded;
+    if (largest == 0) {
+      continue;
+    }
+    RoundToInt8(values, depth_, largest, rounded.data());
+    offsets_[at] = kInt8Zero * std::accumulate(rounded.begin(), rounded.end(), 0);
+    std::byte* const column =
+        strips_.get() + n / kStripColumns * StripBytes(depth_, precision_) + place * kInt8Group;
+    for (int64_t group = 0; group < NumGroups(depth_); ++group) {
+      std::memcpy(column + group * kStripColumns * kInt8Group, rounded.data() + group * kInt8Group,
+                  kInt8Group);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "ops/base/check.h"
 
@@ -35,10 +36,10 @@ std::unique_ptr<const ByteTable> Make(ConstMatrix<int8_t> weight, const Form&, c
   return std::make_unique<ByteTable>(weight);
 }
 
+// SHA-256 of the extents and elements.
 template <typename Element>
-std::string KeyOf(ConstMatrix<Element> weight, const Form& form) {
-  const std::array<int64_t, 4> header = {weight.rows, weight.columns, form.transposed ? 1 : 0,
-                                         static_cast<int64_t>(form.precision)};
+std::string Digest(ConstMatrix<Element> weight) {
+  const std::array<int64_t, 2> header = {weight.rows, weight.columns};
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                         &EVP_MD_CTX_free);
   BW_CHECK(context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
@@ -57,6 +58,63 @@ std::string KeyOf(ConstMatrix<Element> weight, const Form& form) {
   return digest;
 }
 
+// Never destroyed: kernels in static objects may outlive it otherwise.
+template <typename T>
+T& TheOnly() {
+  static auto* const only = new T();
+  return *only;
+}
+
+// Digests of weights whose elements are still there.
+template <typename Element>
+class Digests {
+ public:
+  using Weight = ConstMatrix<Element>;
+
+  std::string Get(Weight weight, const std::weak_ptr<const void>& lifetime) {
+    if (lifetime.expired()) {
+      return Digest(weight);
+    }
+    const std::shared_ptr<Seen> seen = Find(weight, lifetime);
+    const absl::MutexLock lock(&seen->mutex);  // a thread that hashes the same is waited for
+    if (seen->digest.empty()) {
+      seen->digest = Digest(weight);
+    }
+    return seen->digest;
+  }
+
+ private:
+  struct Seen {
+    Seen(Weight of, const std::weak_ptr<const void>& as_long_as)
+        : weight(of), lifetime(as_long_as) {}
+
+    const Weight weight;
+    const std::weak_ptr<const void> lifetime;
+    absl::Mutex mutex;
+    std::string digest ABSL_GUARDED_BY(mutex);  // empty: not known yet
+  };
+
+  std::shared_ptr<Seen> Find(Weight weight, const std::weak_ptr<const void>& lifetime) {
+    const absl::MutexLock lock(&mutex_);
+    if (seen_.size() >= sweep_at_) {
+      absl::erase_if(seen_, [](const auto& entry) { return entry.second->lifetime.expired(); });
+      sweep_at_ = 2 * seen_.size() + 64;
+    }
+    std::shared_ptr<Seen>& seen = seen_[weight.data];
+    const bool same = seen != nullptr && seen->weight.rows == weight.rows &&
+                      seen->weight.columns == weight.columns &&
+                      seen->weight.stride == weight.stride && !seen->lifetime.expired();
+    if (!same) {
+      seen = std::make_shared<Seen>(weight, lifetime);
+    }
+    return seen;
+  }
+
+  absl::Mutex mutex_;
+  absl::flat_hash_map<const Element*, std::shared_ptr<Seen>> seen_ ABSL_GUARDED_BY(mutex_);
+  size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
+};
+
 // Packed: PackedMatMul, EmbeddingTable or ByteTable, made of elements of this type.
 template <typename Packed, typename Element>
 class Cache {
@@ -65,63 +123,9 @@ class Cache {
 
   std::shared_ptr<const Packed> Get(Weight weight, const Form& form,
                                     const std::weak_ptr<const void>& lifetime) {
-    if (auto seen = FindSeen(weight, form)) {
-      return seen;
-    }
-    auto packed = FindOrPack(weight, form);
-    if (!lifetime.expired()) {
-      Remember(weight, form, lifetime, packed);
-    }
-    return packed;
-  }
-
-  size_t size() const {
-    const absl::MutexLock lock(&mutex_);
-    return weights_.size();
-  }
-
-  std::vector<std::shared_ptr<const Packed>> All() const {
-    std::vector<std::shared_ptr<const Packed>> all;
-    const absl::MutexLock lock(&mutex_);
-    for (const auto& [key, entry] : weights_) {
-      all.push_back(entry.lock());
-    }
-    return all;
-  }
-
- private:
-  // What was made of elements that are still there.
-  struct Seen {
-    Weight weight;
-    Form form;
-    std::weak_ptr<const void> lifetime;
-    std::weak_ptr<const Packed> packed;
-  };
-
-  std::shared_ptr<const Packed> FindSeen(Weight weight, const Form& form) const {
-    const absl::MutexLock lock(&mutex_);
-    const auto found = seen_.find(weight.data);
-    if (found == seen_.end()) {
-      return nullptr;
-    }
-    const Seen& seen = found->second;
-    const bool same = seen.weight.rows == weight.rows && seen.weight.columns == weight.columns &&
-                      seen.weight.stride == weight.stride && seen.form == form;
-    return same && !seen.lifetime.expired() ? seen.packed.lock() : nullptr;
-  }
-
-  void Remember(Weight weight, const Form& form, const std::weak_ptr<const void>& lifetime,
-                const std::weak_ptr<const Packed>& packed) {
-    const absl::MutexLock lock(&mutex_);
-    if (seen_.size() >= sweep_at_) {
-      absl::erase_if(seen_, [](const auto& entry) { return entry.second.lifetime.expired(); });
-      sweep_at_ = 2 * seen_.size() + 64;
-    }
-    seen_[weight.data] = {weight, form, lifetime, packed};
-  }
-
-  std::shared_ptr<const Packed> FindOrPack(Weight weight, const Form& form) {
-    const std::string key = KeyOf(weight, form);
+    const std::string key =
+        absl::StrCat(TheOnly<Digests<Element>>().Get(weight, lifetime), form.transposed ? "t" : "",
+                     static_cast<int>(form.precision));
     if (auto found = Find(key)) {
       return found;
     }
@@ -141,6 +145,21 @@ class Cache {
     return packed;
   }
 
+  size_t size() const {
+    const absl::MutexLock lock(&mutex_);
+    return weights_.size();
+  }
+
+  std::vector<std::shared_ptr<const Packed>> All() const {
+    std::vector<std::shared_ptr<const Packed>> all;
+    const absl::MutexLock lock(&mutex_);
+    for (const auto& [key, entry] : weights_) {
+      all.push_back(entry.lock());
+    }
+    return all;
+  }
+
+ private:
   std::shared_ptr<const Packed> Find(const std::string& key) const {
     const absl::MutexLock lock(&mutex_);
     const auto found = weights_.find(key);
@@ -157,15 +176,11 @@ class Cache {
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::weak_ptr<const Packed>> weights_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<const Element*, Seen> seen_ ABSL_GUARDED_BY(mutex_);
-  size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
 };
 
-// Never destroyed: kernels in static objects may outlive it otherwise.
 template <typename Packed, typename Element = float>
 Cache<Packed, Element>& TheCache() {
-  static auto* const cache = new Cache<Packed, Element>();
-  return *cache;
+  return TheOnly<Cache<Packed, Element>>();
 }
 
 }  // namespace

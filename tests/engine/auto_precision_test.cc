@@ -50,6 +50,8 @@ TEST(AutoPrecision, OneBestInTwoHundredTenListsAndATenthOfANatAreClose) {
   EXPECT_EQ(trial.ToString(),
             "1 of 200 best hypotheses and 10 lists differ, scores by up to 0.0938");
   EXPECT_TRUE(trial.IsClose());
+  trial.most_shift = 0.09;
+  EXPECT_FALSE(trial.IsClose()) << "short requests may not move so far";
   answers[20]->mutable_hypotheses(0)->set_score(-4.11);
   EXPECT_FALSE(CompareAnswers(exact, answers).IsClose());
   answers[20]->mutable_hypotheses(0)->set_score(-4);

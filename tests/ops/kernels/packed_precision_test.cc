@@ -203,6 +203,31 @@ TEST(Bf16Dot, LeavesSubnormalsToOthers) {
   EXPECT_GT(tiny, 0);
 }
 
+// A weight is the same whichever way its elements lie.
+TEST(PackedWeight, MayBeTransposed) {
+  Random random(11);
+  for (const int64_t columns : {1, 31, 33, 100}) {
+    for (const int64_t depth : {1, 15, 16, 17, 70}) {
+      const Case c(random, 3, depth, columns);
+      std::vector<float> turned(static_cast<size_t>(depth * columns));
+      for (int64_t k = 0; k < depth; ++k) {
+        for (int64_t n = 0; n < columns; ++n) {
+          turned[static_cast<size_t>(n * depth + k)] = c.weight.data<float>()[k * columns + n];
+        }
+      }
+      for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kBf16Dot,
+                                        Precision::kBf16Amx, Precision::kInt8}) {
+        const PackedMatMul packed({turned.data(), columns, depth, depth}, true, precision);
+        std::vector<float> out(c.before.data<float>(), c.before.data<float>() + 3 * columns);
+        packed.Run(1, {c.a.data<float>(), 3, depth, depth}, {c.bias.span<float>(), true},
+                   {out.data(), 3, columns, columns});
+        EXPECT_EQ(out, c.Run(precision, 1))
+            << Name(precision) << ", depth " << depth << ", " << columns << " columns";
+      }
+    }
+  }
+}
+
 // Ties go to even, and what is not a number stays so.
 TEST(RoundToBf16, EdgesOfTheRange) {
   const std::pair<uint32_t, uint16_t> cases[] = {

@@ -42,6 +42,7 @@ TEST(SharedWeights, ElementsAreKnownByTheirAddressOnlyWhileTheyLive) {
   EXPECT_EQ(SharePacked({values.data(), 3, 4, 4}, false, Precision::kF32, lifetime), first);
   EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, true, Precision::kF32, lifetime), first);
   EXPECT_NE(SharePacked({values.data(), 4, 3, 3}, false, Precision::kF32, lifetime), first);
+  EXPECT_NE(SharePacked({values.data(), 2, 4, 4}, false, Precision::kF32, lifetime), first);
   EXPECT_NE(SharePacked({values.data(), 3, 4, 4}, false, Precision::kInt8, lifetime), first);
   EXPECT_EQ(SharePacked({values.data(), 3, 4, 4}, false, Precision::kF32, lifetime), first);
   lifetime = std::make_shared<int>();
