@@ -58,7 +58,7 @@ void BeamDriver::CutSearches(search::FinishReason reason, Which which) {
     }
   }
   requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
-  Finish(finished);
+  Finish(ops::ExecutionContext(), finished);
 }
 
 void BeamDriver::OrderByGroup() {
@@ -192,7 +192,7 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
   }
   requests_.resize(num_running);
   num_done_ += static_cast<int64_t>(finished.size());
-  Finish(finished);
+  Finish(context, finished);
 }
 
 absl::Status BeamDriver::Advance(size_t first_row, BeamRequest& request) {

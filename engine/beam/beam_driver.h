@@ -65,8 +65,8 @@ class BeamDriver : public Driver {
   absl::Status Advance(size_t first_row, BeamRequest& request);
   static void TellProgress(BeamRequest& request);
   // Answers those whose search is done.
-  static void Finish(const Requests& finished);
-  static void Finish(absl::Span<BeamRequest* const> finished);
+  static void Finish(const ops::ExecutionContext& context, const Requests& finished);
+  static void Finish(const ops::ExecutionContext& context, absl::Span<BeamRequest* const> finished);
 
   std::shared_ptr<const DecodeModel> model_;
   int64_t most_bytes_ = 0;

@@ -9,8 +9,15 @@
 #include "engine/request/engine_options.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
+#include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {
+namespace {
+
+// Some microseconds, as ops/kernels/parallel.h counts them.
+constexpr int64_t kWorkToAnswer = 500'000;
+
+}  // namespace
 
 void BeamDriver::TellCancelled(BeamRequest& request, absl::Time now,
                                EngineObserver& observer) const {
@@ -43,15 +50,16 @@ void BeamDriver::TellProgress(BeamRequest& request) {
   }
 }
 
-void BeamDriver::Finish(const Requests& finished) {
+void BeamDriver::Finish(const ops::ExecutionContext& context, const Requests& finished) {
   std::vector<BeamRequest*> views;
   for (const auto& request : finished) {
     views.push_back(request.get());
   }
-  Finish(views);
+  Finish(context, views);
 }
 
-void BeamDriver::Finish(absl::Span<BeamRequest* const> finished) {
+void BeamDriver::Finish(const ops::ExecutionContext& context,
+                        absl::Span<BeamRequest* const> finished) {
   if (finished.empty()) {
     return;
   }
@@ -76,14 +84,21 @@ void BeamDriver::Finish(absl::Span<BeamRequest* const> finished) {
   if (decoded.empty()) {
     return;
   }
-  auto lists = Finalise(ops::ExecutionContext(), searches);
-  for (size_t i = 0; i < decoded.size(); ++i) {
+  auto lists = Finalise(context, searches);
+  std::vector<v1::Decoded> replies(decoded.size());
+  const auto count = static_cast<int64_t>(decoded.size());
+  ops::ParallelFor(context.num_threads, count, count * kWorkToAnswer, [&](int64_t at) {
+    const auto i = static_cast<size_t>(at);
     if (lists[i].ok()) {
-      v1::Decoded reply = MakeReply(*decoded[i], *std::move(lists[i]));
+      replies[i] = MakeReply(*decoded[i], *std::move(lists[i]));
       if (decoded[i]->call.timeline != nullptr) {
         decoded[i]->call.timeline->written = SteadyNow();
       }
-      decoded[i]->Give(std::move(reply));
+    }
+  });
+  for (size_t i = 0; i < decoded.size(); ++i) {
+    if (lists[i].ok()) {
+      decoded[i]->Give(std::move(replies[i]));
     } else {
       decoded[i]->Fail(lists[i].status());
     }
@@ -104,7 +119,7 @@ void BeamDriver::AnswerMeanwhile(absl::Time now, const absl::Status& end,
                                            : search::FinishReason::kShutdown)) {
         TellProgress(*request);
         BeamRequest* const cut = request.get();
-        Finish(absl::MakeConstSpan(&cut, 1));
+        Finish(ops::ExecutionContext(), absl::MakeConstSpan(&cut, 1));
         continue;
       }
     } catch (const std::bad_alloc&) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
+#include "ops/kernels/parallel.h"
 #include "ops/loop/operators.h"
 
 namespace beamwright::engine {
@@ -13,6 +14,9 @@ using ops::Tensor;
 // GatherTree's end token: no slot has this number. A real token would do harm: several tokens may
 // end a hypothesis, and one may stand inside a prefix.
 constexpr int32_t kNoSlot = -1;
+
+// Of a path's element, as ops/kernels/parallel.h counts it.
+constexpr int64_t kWorkToCollect = 2000;
 
 const ops::Kernel& GatherTreeKernel() {
   static const ops::Kernel* const kernel = [] {
@@ -69,16 +73,17 @@ std::vector<absl::StatusOr<std::vector<search::Hypothesis>>> Finalise(
   Tensor paths;
   const absl::Status status =
       GatherTreeKernel().Run(context, {&ids, &parents, &lengths, &end}, absl::MakeSpan(&paths, 1));
-  std::vector<absl::StatusOr<std::vector<search::Hypothesis>>> lists;
-  for (int64_t i = 0; i < count; ++i) {
-    if (!status.ok()) {
-      lists.push_back(absl::InternalError(status.message()));
-      continue;
-    }
-    const search::SlotPaths of_search{paths.span<int32_t>().subspan(static_cast<size_t>(i * slots)),
-                                      count * slots};
-    lists.push_back(searches[static_cast<size_t>(i)]->Collect(of_search));
-  }
+  std::vector<absl::StatusOr<std::vector<search::Hypothesis>>> lists(searches.size());
+  ops::ParallelFor(
+      context.num_threads, count, paths.num_elements() * kWorkToCollect, [&](int64_t i) {
+        const auto at = static_cast<size_t>(i);
+        if (!status.ok()) {
+          lists[at] = absl::InternalError(status.message());
+          return;
+        }
+        lists[at] = searches[at]->Collect(
+            {paths.span<int32_t>().subspan(static_cast<size_t>(i * slots)), count * slots});
+      });
   return lists;
 }
 
