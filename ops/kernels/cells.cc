@@ -22,7 +22,7 @@ absl::Status InferCell(const Node& node, absl::Span<const InputInfo> inputs,
   return CellShapes(options, inputs, absl::MakeSpan(outputs));
 }
 
-class CellKernel final : public Kernel, public RowSourceKernel {
+class CellKernel final : public Kernel, public RowSourceKernel, public CellSteps {
  public:
   CellKernel(CellOptions options, absl::Span<const InputInfo> inputs, Precision weights)
       : has_peepholes_(options.p() >= 0 && Present(inputs, static_cast<size_t>(options.p()))),
@@ -63,6 +63,29 @@ class CellKernel final : public Kernel, public RowSourceKernel {
     return absl::OkStatus();
   }
 
+  bool IsFused() const override {
+    const CellOptions& is = options();
+    const bool one_product = is.cell == Cell::kLstm || is.linear_before_reset;
+    return is.IsUsual() && is.cell != Cell::kRnn && one_product && !has_peepholes_ &&
+           cell_.recurrent().is_packed() && (is.input_is_product || cell_.input().is_packed());
+  }
+  int bias_input() const override { return options().b(); }
+  void Step(int num_threads, ConstMatrix<float> x, const float* bias,
+            absl::Span<const float* const> states, absl::Span<float* const> next) const override {
+    const PhaseScope phase(Phase::kGates);
+    const int64_t hidden = options().hidden;
+    FusedCell cell{cell_.input().packed(), cell_.recurrent().packed(), x.rows, x};
+    cell.h = {states[0], x.rows, hidden, hidden};
+    cell.bias = bias;
+    const Matrix<float> new_h{next[0], x.rows, hidden, hidden};
+    if (options().cell == Cell::kLstm) {
+      RunFusedLstm(num_threads, cell, nullptr, {states[1], x.rows, hidden, hidden},
+                   {next[1], x.rows, hidden, hidden}, new_h);
+    } else {
+      RunFusedGru(num_threads, cell, nullptr, new_h);
+    }
+  }
+
  private:
   static constexpr int kStateInput = 1;  // H
 
@@ -95,14 +118,6 @@ class CellKernel final : public Kernel, public RowSourceKernel {
     }
     BW_RETURN_IF_ERROR(CellShapes(options(), infos, absl::MakeSpan(results)));
     return PrepareOutputs(results, outputs);
-  }
-
-  // Whether ops/kernels/fused_cells.h runs it.
-  bool IsFused() const {
-    const CellOptions& is = options();
-    const bool one_product = is.cell == Cell::kLstm || is.linear_before_reset;
-    return is.IsUsual() && is.cell != Cell::kRnn && one_product && !has_peepholes_ &&
-           cell_.recurrent().is_packed() && (is.input_is_product || cell_.input().is_packed());
   }
 
   void RunFused(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,

@@ -19,10 +19,27 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_CELLS_H_
 #define BEAMWRIGHT_OPS_KERNELS_CELLS_H_
 
+#include "absl/types/span.h"
 #include "ops/base/precision.h"
 #include "ops/kernels/operator_code.h"
+#include "ops/tensor/matrix.h"
 
 namespace beamwright::ops {
+
+// What a cell's kernel is as well: its steps on the matrices themselves, for a loop that has
+// checked one step as a kernel and knows that all others are like it.
+class CellSteps {
+ public:
+  virtual ~CellSteps() = default;
+  // Whether ops/kernels/fused_cells.h runs it; only then is there a Step.
+  virtual bool IsFused() const = 0;
+  // Where the node reads B; there need not be one.
+  virtual int bias_input() const = 0;
+  // x: [rows, ..], the node's first input; bias: its B or null; states: [rows, hidden] each, H and,
+  // of an LSTM, C; next: the same after the step, in other memory. Thread-safe.
+  virtual void Step(int num_threads, ConstMatrix<float> x, const float* bias,
+                    absl::Span<const float* const> states, absl::Span<float* const> next) const = 0;
+};
 
 // With packed weights in this precision.
 const OperatorCode& LstmCellIn(Precision weights);

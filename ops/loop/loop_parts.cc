@@ -123,6 +123,19 @@ void Slicer::TakeRows(int64_t iteration, int64_t rows, Tensor& part) const {
            range_.part_size, true);
 }
 
+ConstMatrix<float> Slicer::Rows(int64_t iteration, int64_t rows) const {
+  const AxisView view = ViewAxis(source_, axis_);
+  const int64_t inner = view.inner_bytes / static_cast<int64_t>(sizeof(float));
+  if (source_.dtype() != DType::kF32 || range_.part_size != 1 || rows < 1 ||
+      (view.outer != 1 && view.outer != rows) || inner * view.outer % rows != 0) {
+    return {};
+  }
+  const float* const part =
+      source_.data<float>() + (range_.first + iteration * range_.step) * inner;
+  return view.outer == 1 ? ConstMatrix<float>{part, rows, inner / rows, inner / rows}
+                         : ConstMatrix<float>{part, rows, inner, view.extent * inner};
+}
+
 absl::Status Collector::Expect(const Shape& shape, DType dtype, Tensor& output) {
   if (count_ == 0) {
     part_shape_ = shape;
@@ -140,7 +153,7 @@ absl::Status Collector::Expect(const Shape& shape, DType dtype, Tensor& output) 
 absl::Status Collector::Add(const Tensor& part, Tensor& output) {
   BW_RETURN_IF_ERROR(Expect(part.shape(), part.dtype(), output));
   if (trips_ >= 0) {
-    Place(count_++, part, output);
+    AddLike(part.bytes(), output);
     return absl::OkStatus();
   }
   bytes_ += part.num_bytes() + static_cast<int64_t>(sizeof(Tensor));
@@ -168,7 +181,7 @@ absl::Status Collector::Finish(Tensor& output) {
   trips_ = count_;
   BW_RETURN_IF_ERROR(Start(trips_, output));
   for (size_t i = 0; i < parts_.size(); ++i) {
-    Place(static_cast<int64_t>(i), parts_[i], output);
+    Place(static_cast<int64_t>(i), parts_[i].bytes(), output);
   }
   return absl::OkStatus();
 }
@@ -196,9 +209,10 @@ absl::Status Collector::Start(int64_t trips, Tensor& output) {
   return absl::OkStatus();
 }
 
-void Collector::Place(int64_t iteration, const Tensor& part, Tensor& output) const {
-  CopyPart(ViewAxis(output, axis_), output.mutable_bytes(), const_cast<std::byte*>(part.bytes()),
-           PlaceOf(iteration) * length_, length_, false);
+void Collector::Place(int64_t iteration, const void* elements, Tensor& output) const {
+  auto* const part = static_cast<std::byte*>(const_cast<void*>(elements));  // only read
+  CopyPart(ViewAxis(output, axis_), output.mutable_bytes(), part, PlaceOf(iteration) * length_,
+           length_, false);
 }
 
 void Collector::PlaceRows(int64_t iteration, const Tensor& part, Tensor& output) const {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "ops/graph/slicing.h"
+#include "ops/tensor/matrix.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
@@ -23,6 +24,8 @@ class Slicer {
   void Take(int64_t iteration, Tensor& part) const;
   // The first `rows` of the part's first axis, which must not be the one that is sliced.
   void TakeRows(int64_t iteration, int64_t rows, Tensor& part) const;
+  // A part as `rows` rows of the source, which is f32; null: its elements do not lie so.
+  ConstMatrix<float> Rows(int64_t iteration, int64_t rows) const;
 
  private:
   Shape PartShape() const;
@@ -44,6 +47,9 @@ class Collector {
 
   // The next iteration's part. Its shape and type must be the first one's.
   absl::Status Add(const Tensor& part, Tensor& output);
+  // The same of the elements of a part that is like the first one. The number of iterations must be
+  // known.
+  void AddLike(const void* elements, Tensor& output) { Place(count_++, elements, output); }
   // The same of a part of which the first rows are given, on its first axis; the others, up to
   // `all_rows`, are zeros. The number of iterations must be known, and the axis that parts are
   // joined along must not be that of their rows.
@@ -59,7 +65,7 @@ class Collector {
   int64_t PlaceOf(int64_t iteration) const {
     return rule_->reversed ? trips_ - 1 - iteration : iteration;
   }
-  void Place(int64_t iteration, const Tensor& part, Tensor& output) const;
+  void Place(int64_t iteration, const void* elements, Tensor& output) const;
   void PlaceRows(int64_t iteration, const Tensor& part, Tensor& output) const;
 
   const LoopOutput* rule_;

@@ -5,6 +5,7 @@
 //      iterations there may be, and each output rule gets a Collector with its output's memory.
 //   3. Iterate: LoopBody::Bind computes once what depends on invariants alone. Then for each
 //      iteration: interruption and deadline, slices, LoopBody::StepWhole, Collect, the condition.
+//      Where the body is one recurrent cell, CellLoop runs those after the first.
 //   4. FillEmpty: outputs of a loop that ran no iteration, whose shapes are inferred anew.
 //
 // Items of different lengths in one batch take one of three ways: states of items that have ended
@@ -20,6 +21,7 @@
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "ops/compile/own_lengths.h"
+#include "ops/loop/cell_loop.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/loop_items.h"
 #include "ops/loop/loop_parts.h"
@@ -36,6 +38,7 @@ class LoopKernel : public Kernel {
       : node_(request.node),
         operators_(&request.operators),
         body_(std::move(body)),
+        cell_(CellLoop::Find(*request.node.loop, *request.bodies[0], request.operators)),
         condition_stays_(condition_stays),
         items_leave_(request.node.attributes.Bool(kItemsLeave, false).value_or(false)) {
     for (const LoopOutput& rule : loop().outputs) {
@@ -174,12 +177,7 @@ class LoopKernel : public Kernel {
     std::vector<Tensor> slices(run.slicers.size());
     bool goes_on = true;
     for (int64_t iteration = 0; goes_on && iteration < run.trips.most; ++iteration) {
-      BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
-      if (run.context.deadline != absl::InfiniteFuture() && SteadyNow() > run.context.deadline) {
-        return absl::DeadlineExceededError(
-            absl::StrCat("deadline passed in iteration ", iteration,
-                         run.trips.exact ? absl::StrCat(" of ", run.trips.most) : std::string()));
-      }
+      BW_RETURN_IF_ERROR(CheckInTime(run, iteration));
       const bool holds = !run.lengths.empty() && !run.leaving.has_value();
       const int64_t items =
           run.leaving.has_value() ? run.leaving->Enter(PositionAt(run, iteration), run.states) : 0;
@@ -195,6 +193,14 @@ class LoopKernel : public Kernel {
           body_->StepWhole(run.context, slices, iteration, request, run.states, run.body_results));
       BW_RETURN_IF_ERROR(Collect(run, iteration, before, results));
       BW_ASSIGN_OR_RETURN(goes_on, GoesOn(run.body_results));
+      if (cell_.has_value() && run.lengths.empty() && run.trips.exact &&
+          cell_->Fits(run.slicers[0], run.states)) {
+        BW_RETURN_IF_ERROR(cell_->Run(
+            run.context.num_threads, run.slicers[0], run.trips.most,
+            [&](int64_t number) { return CheckInTime(run, number); }, absl::MakeSpan(run.states),
+            absl::MakeSpan(run.collectors), absl::MakeSpan(results)));
+        break;
+      }
     }
     if (goes_on && run.trips.unbounded) {
       return absl::ResourceExhaustedError(absl::StrCat("its condition still holds after ",
@@ -208,6 +214,16 @@ class LoopKernel : public Kernel {
       if (loop().outputs[i].kind != LoopOutput::Kind::kLastValue) {
         BW_RETURN_IF_ERROR(InOutput(i, run.collectors[i].Finish(results[i])));
       }
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckInTime(const Iterations& run, int64_t iteration) {
+    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
+    if (run.context.deadline != absl::InfiniteFuture() && SteadyNow() > run.context.deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("deadline passed in iteration ", iteration,
+                       run.trips.exact ? absl::StrCat(" of ", run.trips.most) : std::string()));
     }
     return absl::OkStatus();
   }
@@ -382,6 +398,7 @@ class LoopKernel : public Kernel {
   const Node node_;  // with the loop as inference left it
   const OperatorSet* operators_;
   std::unique_ptr<LoopBody> body_;
+  std::optional<CellLoop> cell_;      // if the body is one cell
   bool condition_stays_;              // condition_result is known to be true
   bool items_leave_;                  // kItemsLeave
   std::vector<int> state_of_output_;  // by output rule

@@ -396,6 +396,44 @@ TEST(RecurrentSequence, Variants) {
   }
 }
 
+std::vector<float> Floats(const Tensor& tensor) {
+  return {tensor.span<float>().begin(), tensor.span<float>().end()};
+}
+
+// All iterations but the first run without tensors (ops/loop/cell_loop.h); one alone has a first.
+TEST(RecurrentSequence, HasTheBitsOfItsStepsOneByOne) {
+  std::mt19937 random(8);
+  for (const Cell cell : {Cell::kLstm, Cell::kGru}) {
+    for (const Direction direction : {Direction::kForward, Direction::kReverse}) {
+      Options options;
+      options.cell = cell;
+      options.direction = direction;
+      options.linear_before_reset = cell == Cell::kGru;
+      const Data data(options, random);
+      const FileForm file = ToFile(options, data);
+      const std::vector<Tensor> whole = RunSequence(options, data, file);
+      FileForm step = file;
+      for (int64_t i = 0; i < Data::kTime; ++i) {
+        const int64_t t = direction == Direction::kForward ? i : Data::kTime - 1 - i;
+        step.x = file.x.Rows(t, t + 1);
+        const std::vector<Tensor> one = RunSequence(options, data, step);
+        EXPECT_EQ(Floats(one[0]), Floats(whole[0].Rows(t, t + 1))) << t;
+        step.h0 = one[1];
+        step.c0 = cell == Cell::kLstm ? one[2] : step.c0;
+      }
+      EXPECT_EQ(Floats(whole[1]), Floats(step.h0));
+      EXPECT_TRUE(cell == Cell::kGru || Floats(whole[2]) == Floats(step.c0));
+
+      options.layout = Layout::kOnnxBatchFirst;  // parts do not stand together
+      const std::vector<Tensor> turned = RunSequence(options, data, ToFile(options, data));
+      const Tensor y = Fill(whole[0].shape(), [&](const Index& i) {
+        return At(turned[0], {i[2], i[0], i[1], i[3]});
+      });
+      EXPECT_EQ(Floats(y), Floats(whole[0]));
+    }
+  }
+}
+
 // What stands behind an item's end, even NaN, reaches nothing.
 TEST(RecurrentSequence, NothingBehindTheEndIsRead) {
   for (const Direction direction : {Direction::kForward, Direction::kReverse}) {
@@ -411,8 +449,7 @@ TEST(RecurrentSequence, NothingBehindTheEndIsRead) {
     });
     const std::vector<Tensor> dirty = RunSequence(options, data, file);
     for (size_t i = 0; i < clean.size(); ++i) {
-      EXPECT_EQ(std::vector<float>(clean[i].span<float>().begin(), clean[i].span<float>().end()),
-                std::vector<float>(dirty[i].span<float>().begin(), dirty[i].span<float>().end()));
+      EXPECT_EQ(Floats(clean[i]), Floats(dirty[i]));
     }
   }
 }
