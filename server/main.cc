@@ -360,6 +360,7 @@ int Main(int argc, char** argv) {
   // locks end a process by SIGABRT where there is none.
   const absl::Status can_start =
       parsed.flags.check_config ? absl::OkStatus() : CheckThreads(parsed.flags);
+  serving::ExplainTermination();  // the log has a thread
   serving::SetUpLogging(parsed.flags.log_level, parsed.flags.log_format);
   gpr_set_log_function(LogFromGrpc);
   if (parsed.flags.check_config) {
@@ -370,7 +371,6 @@ int Main(int argc, char** argv) {
     return status.ok() ? 0 : 2;
   }
   DescribeCpus();
-  serving::ExplainTermination();
   serving::RaiseFileLimit();
   if (!can_start.ok()) {
     spdlog::error("{}", std::string(can_start.message()));

@@ -1,6 +1,7 @@
 #include "engine/queue/admission.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/queue/stream_plan.h"
 #include "engine/request/stream_share.h"
@@ -21,9 +22,19 @@ constexpr int kShareOfNewcomers = 8;
 
 // Rows that each client with more than one source has running at most, for each thread, while
 // there are clients with one: a step is as fast a row with more of them, but all wait for it.
-constexpr int kRowsBesideOthers = 32;
+constexpr int kRowsBesideOthers = 16;
 // For how long after one was last answered: it may call again.
 constexpr absl::Duration kOthersStay = absl::Seconds(1);
+
+// Against the mean row that runs, a source of this part of its cost is light. Where this many
+// requests run, others leave a quarter of the newcomers' rows to light ones, if that is enough for
+// a usual beam.
+constexpr double kLight = 1.0 / 8;
+constexpr int kManyRequests = 8;
+constexpr int kUsualBeam = 4;
+// Against the cheapest clients with one source, a source of this multiple of their cost is heavy,
+// unless it is light: all heavy ones together have the rows of one client.
+constexpr double kHeavy = 16;
 
 // While sources arrive, this part of the bytes is left for them to grow into.
 constexpr int64_t kShareToGrowInto = 16;
@@ -180,21 +191,24 @@ void Admission::Sweep(absl::Time now) {
   next_sweep_ = now + kSweepInterval;
 }
 
-void Admission::CountIn(int stream, Queued& queued) {
+void Admission::CountIn(int stream, Queued& queued, const FairQueue::Room& room) {
   Request& request = *queued.request;
   if (request.is_stream()) {
     arriving_ += request.reserved();
     request.reserve = [this, stream](int64_t more) { return Reserve(stream, more); };
   }
+  const Share share{queued.rows, queued.cost,
+                    !request.is_stream() && queued.cost <= room.light_cost,
+                    !request.is_stream() && queued.cost > room.heavy_cost};
   ++num_running_;
+  AddRunning(share, request.is_stream() ? 0 : 1);
   running_cost_ += queued.cost;
   std::visit(
       [&](auto& done) {
         // It lives until it is answered.
-        done = [this, done = std::move(done), &request, rows = queued.rows, cost = queued.cost,
-                begin = clock_()](auto answer) {
+        done = [this, done = std::move(done), &request, share, begin = clock_()](auto answer) {
           const absl::Time now = clock_();
-          CountOut(request, rows, cost);
+          CountOut(request, share);
           Learn(request, answer, now - begin);
           TellEnd(request, answer.status().code(), now);
           done(std::move(answer));
@@ -203,20 +217,35 @@ void Admission::CountIn(int stream, Queued& queued) {
       request.done);
 }
 
-void Admission::CountOut(const Request& request, int rows, double cost) {
+void Admission::AddRunning(const Share& share, int sign) {
+  running_rows_ += sign * share.rows;
+  cost_of_rows_ += sign * share.rows * share.cost;
+  light_rows_ += share.is_light ? sign * share.rows : 0;
+  heavy_rows_ += share.is_heavy ? sign * share.rows : 0;
+  cost_of_rows_ = running_rows_ == 0 ? 0 : cost_of_rows_;  // no rest of a sum of doubles
+}
+
+void Admission::CountOut(const Request& request, const Share& share) {
   absl::MutexLock lock(&mutex_);
-  if (queue_.Ended(request.call.tenant, rows, request.call.call, request.call.client,
+  const absl::Time now = clock_();
+  if (queue_.Ended(request.call.tenant, share.rows, request.call.call, request.call.client,
                    request.is_stream())) {
-    others_until_ = clock_() + kOthersStay;
+    others_until_ = now + kOthersStay;
+    if (now >= least_until_ || share.cost < least_cost_) {
+      least_cost_ = share.cost;
+    }
+    least_until_ = share.cost <= kHeavy * least_cost_ ? others_until_ : least_until_;
   }
   if (request.is_stream()) {
     arriving_ -= request.reserved();
+  } else {
+    AddRunning(share, -1);
   }
   num_large_ -= IsLarge(request) ? 1 : 0;
   ++news_;
   --num_open_;
   // Sums of doubles do not come back to zero by themselves.
-  running_cost_ = --num_running_ == 0 ? 0 : std::max(running_cost_ - cost, 0.0);
+  running_cost_ = --num_running_ == 0 ? 0 : std::max(running_cost_ - share.cost, 0.0);
 }
 
 void Admission::TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const {
@@ -250,6 +279,19 @@ Reserved Admission::AllRunning() const {
   return all;
 }
 
+void Admission::DivideByCost(FairQueue::Room& room) const {
+  const int kept = room.rows_kept / 4;
+  room.light_cost = running_rows_ == 0 ? 0 : kLight * cost_of_rows_ / running_rows_;
+  room.rows_kept_for_light = num_running_ >= kManyRequests && kept >= kUsualBeam ? kept : 0;
+  room.rows_of_light = room.rows_kept - light_rows_;
+  if (clock_() < least_until_) {
+    room.heavy_cost = std::max(room.light_cost, kHeavy * least_cost_);
+    // The first one may have any number.
+    room.rows_of_heavy = heavy_rows_ == 0 ? std::numeric_limits<int>::max()
+                                          : kRowsBesideOthers * options_.num_threads - heavy_rows_;
+  }
+}
+
 FairQueue::Room Admission::RoomBeside(const Reserved& all) const {
   const int64_t left =
       options_.max_bytes -
@@ -267,6 +309,7 @@ FairQueue::Room Admission::RoomBeside(const Reserved& all) const {
     room.rows_of_client = kRowsBesideOthers * options_.num_threads;
     room.num_wide = std::max(1, room.rows_of_client / (2 * FairQueue::kWide));
   }
+  DivideByCost(room);
   return room;
 }
 
@@ -398,7 +441,8 @@ void Admission::Fill(int number, Requests& admitted) {
     room.stream_bytes -= queued.is_stream ? taken.bytes : 0;
     room.bytes_without_calls -= queued.is_stream ? taken.bytes : 0;
     stream.running += taken;
-    CountIn(number, queued);
+    CountIn(number, queued, room);
+    DivideByCost(room);
     admitted.push_back(std::move(queued.request));
   }
 }

@@ -116,6 +116,8 @@ class Admission {
   Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Rows and bytes that all running requests leave free.
   FairQueue::Room RoomBeside(const Reserved& all) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is light and heavy, and the rows of each.
+  void DivideByCost(FairQueue::Room& room) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // For the thread of stream number `stream`: one of its requests whose source arrives needs `more`
   // bytes, or gives bytes back (negative). False: there is no room for more.
   bool Reserve(int stream, int64_t more);
@@ -136,8 +138,18 @@ class Admission {
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stream number `stream` takes it. From now on the request's end gives back what it holds of its
   // tenant's share, teaches the estimator, and is reported to the observer.
-  void CountIn(int stream, Queued& queued) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountOut(const Request& request, int rows, double cost);
+  void CountIn(int stream, Queued& queued, const FairQueue::Room& room)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a request that runs counts for.
+  struct Share {
+    int rows = 0;
+    double cost = 0;
+    bool is_light = false;  // FairQueue::Room
+    bool is_heavy = false;
+  };
+  void CountOut(const Request& request, const Share& share);
+  // Adds a share (sign 1) to what runs, or takes it out (-1).
+  void AddRunning(const Share& share, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const;
   void Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
              absl::Duration took);
@@ -159,6 +171,14 @@ class Admission {
   int num_large_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted, of models that no cache holds
   // Until then clients with one source count as present.
   absl::Time others_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // The least cost of such a source, and until when those that cost about as much are present.
+  double least_cost_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time least_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // Of what runs, without streams: rows, their cost in sum, and rows of light and heavy tickets.
+  int running_rows_ ABSL_GUARDED_BY(mutex_) = 0;
+  double cost_of_rows_ ABSL_GUARDED_BY(mutex_) = 0;
+  int light_rows_ ABSL_GUARDED_BY(mutex_) = 0;
+  int heavy_rows_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);

@@ -143,55 +143,64 @@ absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
   if (call_id != 0) {
     ++by_call_[call_id].waiting;
   }
-  level.Add(*client, *call, std::move(ticket));
+  level.Add(client, call, std::move(ticket));
   return absl::OkStatus();
 }
 
-void FairQueue::Level::Add(Client& client, Call& call, std::unique_ptr<Ticket> ticket) {
-  turn_cost(client.runs) -= client.turn_cost();
+void FairQueue::Level::Add(Rings<Client>::At at, Rings<Call>::At call,
+                           std::unique_ptr<Ticket> ticket) {
+  Client& client = *at;
   cost += ticket->cost;
   client.cost += ticket->cost;
-  call.line.push_back(std::move(ticket));
+  call->line.push_back(std::move(ticket));
   ++client.size;
   ++size;
-  turn_cost(client.runs) += client.turn_cost();
+  if (call->line.size() == 1) {
+    client.calls.Begin(call, call->runs);
+  }
+  client.size == 1 ? clients.Begin(at, client.runs) : clients.Renew(at);
 }
 
-std::unique_ptr<Ticket> FairQueue::Level::Remove(const Place& place) {
+std::unique_ptr<Ticket> FairQueue::Level::Remove(const Place& place, double num_clients) {
   Client& client = *place.client;
   std::unique_ptr<Ticket> ticket = std::move(*place.at);
-  turn_cost(client.runs) -= client.turn_cost();
+  if (num_clients > 0) {
+    clients.work += ticket->cost / num_clients;
+    client.calls.work += ticket->cost / static_cast<double>(client.calls.by_id.size());
+  }
   cost -= ticket->cost;
   client.cost -= ticket->cost;
   place.call->line.erase(place.at);
   --client.size;
   --size;
-  turn_cost(client.runs) += client.turn_cost();
   if (place.call->line.empty()) {
     client.calls.Erase(place.call);
+  } else if (num_clients > 0) {
+    client.calls.Begin(place.call, place.call->runs);
+  } else {
+    client.calls.Renew(place.call);
   }
   if (client.size == 0) {
     clients.Erase(place.client);
+  } else if (num_clients > 0) {
+    clients.Begin(place.client, client.runs);
+  } else {
+    clients.Renew(place.client);
   }
   if (size == 0) {
     // Sums of doubles do not come back to zero by themselves.
     cost = 0;
-    turns = {};
+    clients.work = 0;
+    sharing = 0;
   }
   return ticket;
-}
-
-void FairQueue::Level::MoveToEnd(Rings<Client>::At client, bool runs) {
-  turn_cost(client->runs) -= client->turn_cost();
-  clients.MoveToEnd(client, runs);
-  turn_cost(runs) += client->turn_cost();
 }
 
 void FairQueue::SetRuns(Party& party, uint64_t client, bool runs) {
   for (Level& level : party.levels) {
     if (const auto found = level.clients.by_id.find(client);
         found != level.clients.by_id.end() && found->second->runs != runs) {
-      level.MoveToEnd(found->second, runs);
+      level.clients.Begin(found->second, runs);
     }
   }
 }
@@ -205,7 +214,8 @@ void FairQueue::SetRuns(Party& party, uint64_t client, uint64_t call, bool runs)
     Rings<Call>& calls = of_client->second->calls;
     if (const auto found = calls.by_id.find(call);
         found != calls.by_id.end() && found->second->runs != runs) {
-      calls.MoveToEnd(found->second, runs);
+      calls.Begin(found->second, runs);
+      level.clients.Renew(of_client->second);
     }
   }
 }
@@ -216,7 +226,7 @@ bool FairQueue::MustLeave(const Ticket& ticket, const Room& room) const {
     return false;
   }
   if (own->second.rows > 0 && !ticket.is_stream &&
-      ticket.rows > room.rows_of_client - own->second.rows) {
+      CountedRows(ticket.rows, ticket.is_stream) > room.rows_of_client - own->second.rows) {
     return true;
   }
   const int divisor = CountRunning(by_call_, ticket.call) > 0 ? 1 : 2;
@@ -238,6 +248,9 @@ bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
     for (auto client = ring.begin(); client != ring.end(); ++client) {
       const auto call = client->calls.begin();
       const Ticket& ticket = *call->line.front();
+      if (ticket.cost > room.max_cost) {
+        continue;
+      }
       if (num_wide_ >= room.num_wide && IsWide(ticket.rows, ticket.is_stream) && !IsOnly(ticket)) {
         continue;  // others pass, however many of these there are
       }
@@ -290,7 +303,14 @@ FairQueue::Verdict FairQueue::VerdictOn(const Ticket& ticket, const Room& room) 
   if (ticket.running_bytes > room.bytes) {
     return Verdict::kWaitsForCalls;
   }
-  return ticket.is_stream || ticket.rows <= room.rows ? Verdict::kFits : Verdict::kWaitsForRows;
+  if (ticket.is_stream) {
+    return Verdict::kFits;
+  }
+  if (ticket.cost > room.heavy_cost && ticket.rows > room.rows_of_heavy) {
+    return Verdict::kWaitsForHeavy;
+  }
+  const int kept = ticket.cost > room.light_cost ? room.rows_kept_for_light : 0;
+  return ticket.rows <= room.rows - kept ? Verdict::kFits : Verdict::kWaitsForRows;
 }
 
 FairQueue::Party* FairQueue::NextParty(const Room& room) {
@@ -326,8 +346,9 @@ FairQueue::Party* FairQueue::NextParty(const Room& room) {
   }
 }
 
-std::unique_ptr<Ticket> FairQueue::Unlink(Party& party, Level& level, const Place& place) {
-  std::unique_ptr<Ticket> ticket = level.Remove(place);
+std::unique_ptr<Ticket> FairQueue::Unlink(Party& party, Level& level, const Place& place,
+                                          double num_clients) {
+  std::unique_ptr<Ticket> ticket = level.Remove(place, num_clients);
   level.credit = level.empty() ? 0 : level.credit;
   if (--party.in_lines == 0) {
     ring_.remove(&party);
@@ -374,10 +395,12 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place&
     ring_.remove(&party);
     ring_.push_back(&party);
   }
-  // The next turn of the client comes after all others', and that of the call.
-  level.MoveToEnd(place.client, place.client->runs);
-  place.client->calls.MoveToEnd(place.call, place.call->runs);
-  return Unlink(party, level, place);
+  // Whose turn came a while ago counts still: the turns of others that came with it are not due
+  // the earlier.
+  constexpr double kForget = 1.0 / 16;
+  const auto present = static_cast<double>(std::max(by_client_.size(), level.clients.by_id.size()));
+  level.sharing = std::max(present, level.sharing - kForget);
+  return Unlink(party, level, place, level.sharing);
 }
 
 std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> ticket) {
@@ -386,7 +409,7 @@ std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> tic
   if (client != 0) {
     Counts& counts = by_client_[client];
     ++counts.taken;
-    counts.rows += ticket->is_stream ? 0 : ticket->rows;
+    counts.rows += CountedRows(ticket->rows, ticket->is_stream);
     if (++counts.running == 1) {
       SetRuns(party, client, true);
     }
@@ -424,12 +447,20 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
   if (PopAside(room, ticket) || ticket != nullptr) {
     return ticket;
   }
-  while (Party* const party = NextParty(room)) {
+  Room left = room;
+  while (Party* const party = NextParty(left)) {
     Place next;
-    const int level = Next(*party, room, next);
-    const Verdict verdict = VerdictOn(**next.at, room);
-    if (verdict == Verdict::kWaitsForRows) {
-      return nullptr;
+    const int level = Next(*party, left, next);
+    const Verdict verdict = VerdictOn(**next.at, left);
+    if (verdict == Verdict::kWaitsForRows || verdict == Verdict::kWaitsForHeavy) {
+      if ((*next.at)->cost <= left.light_cost || left.max_cost <= left.light_cost) {
+        return nullptr;
+      }
+      // Light ones may pass it. What they take does not keep it from having its rows in the end.
+      left.max_cost = left.light_cost;
+      left.rows =
+          verdict == Verdict::kWaitsForRows ? std::min(left.rows, left.rows_of_light) : left.rows;
+      continue;
     }
     ticket = Choose(*party, level, next);
     if (verdict == Verdict::kFits) {
@@ -460,7 +491,7 @@ bool FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t
     return !is_stream;
   }
   Counts& counts = counted->second;
-  counts.rows -= is_stream ? 0 : rows;
+  counts.rows -= CountedRows(rows, is_stream);
   const bool is_alone = !is_stream && counts.taken == 1 && counts.waiting == 0;
   if (--counts.running == 0) {
     EraseIfNone(by_client_, counted);

@@ -5,6 +5,9 @@
 // proportion to its weight, on the cost of its requests, and who has overdrawn waits until the
 // rounds have paid for it. Of a tenant, priorities alternate 16 : 4 : 1. Of a priority, clients
 // take turns source by source, and those of which no source runs go before those of which some do.
+// A turn is due when a fair share of the work since the client began to wait would have paid for
+// its source (weighted fair queuing): equal sources go in the order of their coming, and a short
+// one does not wait for the turns of a hundred long ones.
 // Some room is kept for them (Room): so a client with thousands of sources delays a call of one by
 // one source, and not until what it runs has ended. A client is a connection, or a call where that
 // is unknown. The calls of a client take turns by the same rules, and half of the room that is kept
@@ -15,7 +18,8 @@
 // Choice and room are apart. The choice names the next ticket; VerdictOn says whether it fits. A
 // tenant at its running limits is passed over. A ticket that needs more rows than are free is
 // waited for: rows are free again after a few steps, and a wide beam is not overtaken for ever by
-// narrow ones. A ticket that needs more bytes is set aside, and others pass it: bytes may be held
+// narrow ones; but tickets of an eighth of the cost of what runs may pass it, in rows that are kept
+// for them. A ticket that needs more bytes is set aside, and others pass it: bytes may be held
 // for minutes, by streams. Where it waits for running calls, kMostPasses others pass it; where it
 // waits for streams to end, holding up the calls would not help it, and any number may pass.
 #ifndef BEAMWRIGHT_ENGINE_QUEUE_FAIR_QUEUE_H_
@@ -77,6 +81,8 @@ class FairQueue {
   absl::Status Push(std::unique_ptr<Ticket>& ticket, absl::Time now);
 
   static constexpr int kWide = 64;
+  // A step has work for each source besides that for its rows.
+  static constexpr int kNarrow = 8;
   // How many tickets pass one that waits for bytes of running calls.
   static constexpr int kMostPasses = 64;
 
@@ -90,10 +96,21 @@ class FairQueue {
     int64_t stream_bytes = std::numeric_limits<int64_t>::max();
     // The bytes that there would be if all running calls had ended, and streams went on.
     int64_t bytes_without_calls = std::numeric_limits<int64_t>::max();
-    // Of a client with more than one source, streams aside.
+    // Of a client with more than one source, streams aside; a source counts as kNarrow rows at
+    // least.
     int rows_of_client = std::numeric_limits<int>::max();
     // Of tickets with more than kWide rows, of such clients, how many may run.
     int num_wide = std::numeric_limits<int>::max();
+    // Tickets of more cost leave rows_kept_for_light free; where one waits for rows, tickets of
+    // this cost at most may pass it, with rows_of_light rows in all.
+    double light_cost = 0;
+    int rows_kept_for_light = 0;
+    int rows_of_light = 0;
+    // Tickets of more cost have rows_of_heavy rows in all.
+    double heavy_cost = std::numeric_limits<double>::infinity();
+    int rows_of_heavy = std::numeric_limits<int>::max();
+    // Tickets of more cost are passed over.
+    double max_cost = std::numeric_limits<double>::infinity();
   };
   // The next one that fits into `room`, which from now on counts as running; null without one.
   std::unique_ptr<Ticket> Pop(const Room& room);
@@ -128,9 +145,9 @@ class FairQueue {
 
   // Cost of what goes before the ticket if it is queued now, at most. Of its client: what waits of
   // its own call, and one turn of each other call for each of these and for itself. Of its level:
-  // one turn of each other client for each of all these and for itself, or none for the first if
-  // all other clients have sources running and its own has none. Of the other levels and tenants:
-  // what their shares let pass meanwhile.
+  // one turn of each other client whose turn is due before the ticket's, for each of all these and
+  // for itself, or none for the first if all other clients have sources running and its own has
+  // none. Of the other levels and tenants: what their shares let pass meanwhile.
   double CostAhead(const Ticket& ticket) const;
 
   // Of all tenants that wait or run, by name.
@@ -146,9 +163,10 @@ class FairQueue {
   struct Rings {
     using Ring = std::list<Member>;
     using At = typename Ring::iterator;
-    Ring waiting;  // those of which no source runs; the first is next
+    Ring waiting;  // those of which no source runs, by their tags; the first is next
     Ring running;  // the others, which are next when none is in `waiting`
     std::map<uint64_t, At> by_id;
+    double work = 0;  // that each member would have got by now, if all got the same
 
     bool empty() const { return by_id.empty(); }
     Ring& ring(bool runs) { return runs ? running : waiting; }
@@ -165,11 +183,29 @@ class FairQueue {
       own.back().runs = runs;
       return by_id.emplace(id, std::prev(own.end())).first->second;
     }
-    // To the end of its ring, or to that of the other one, as `runs` says now.
-    void MoveToEnd(At at, bool runs) {
+    // It waits from now on in the ring that `runs` says: it came, had its turn, or changes the
+    // ring.
+    void Begin(At at, bool runs) {
+      at->start = work;
+      Settle(at, runs);
+    }
+    // The ticket that is next of it is another one.
+    void Renew(At at) {
+      if (at->tag != at->start + at->next_cost()) {
+        Settle(at, at->runs);
+      }
+    }
+    // Where its tag belongs, behind equal ones.
+    void Settle(At at, bool runs) {
       Ring& to = ring(runs);
       to.splice(to.end(), ring(at->runs), at);
       at->runs = runs;
+      at->tag = at->start + at->next_cost();
+      At before = at;
+      while (before != to.begin() && std::prev(before)->tag > at->tag) {
+        --before;
+      }
+      to.splice(before, to, at);
     }
     void Erase(At at) {
       by_id.erase(at->id);
@@ -180,12 +216,18 @@ class FairQueue {
   struct Call {
     uint64_t id = 0;
     bool runs = false;  // some of its sources
+    double start = 0;   // Rings::work when it began to wait
+    double tag = 0;     // and when its turn is due
     Line line;
+    double next_cost() const { return line.front()->cost; }
   };
   struct Client {
     uint64_t id = 0;
     bool runs = false;
+    double start = 0;
+    double tag = 0;
     Rings<Call> calls;
+    double next_cost() { return calls.begin()->next_cost(); }
     int size = 0;     // tickets
     double cost = 0;  // of all
     double turn_cost() const { return size == 0 ? 0 : cost / size; }
@@ -200,16 +242,15 @@ class FairQueue {
   struct Level {
     Rings<Client> clients;
     int credit = 0;
-    int size = 0;                      // tickets
-    double cost = 0;                   // of all
-    std::array<double, 2> turns = {};  // what a turn of all clients costs: waiting, running
+    int size = 0;        // tickets
+    double cost = 0;     // of all
+    double sharing = 0;  // clients that share the work, also lately
 
     bool empty() const { return clients.empty(); }
-    double& turn_cost(bool runs) { return turns[runs ? 1 : 0]; }
-    void Add(Client& client, Call& call, std::unique_ptr<Ticket> ticket);
-    // Members that have none left go as well.
-    std::unique_ptr<Ticket> Remove(const Place& place);
-    void MoveToEnd(Rings<Client>::At client, bool runs);
+    void Add(Rings<Client>::At client, Rings<Call>::At call, std::unique_ptr<Ticket> ticket);
+    // Members that have none left go as well. num_clients: that share the work if the ticket had
+    // its turn; 0: it had none.
+    std::unique_ptr<Ticket> Remove(const Place& place, double num_clients);
   };
   struct Party {
     Tenant limits;
@@ -231,7 +272,7 @@ class FairQueue {
     Party* party;
     int passed = 0;
   };
-  enum class Verdict { kFits, kWaitsForRows, kWaitsForCalls, kWaitsForStreams };
+  enum class Verdict { kFits, kWaitsForRows, kWaitsForHeavy, kWaitsForCalls, kWaitsForStreams };
 
   static size_t LevelOf(const Ticket& ticket);
   Party& PartyOf(const Ticket& ticket);
@@ -251,6 +292,10 @@ class FairQueue {
   absl::Status CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const;
 
   static bool IsWide(int rows, bool is_stream) { return !is_stream && rows > kWide; }
+  // Against Room::rows_of_client.
+  static int CountedRows(int rows, bool is_stream) {
+    return is_stream ? 0 : std::max(rows, kNarrow);
+  }
   static Verdict VerdictOn(const Ticket& ticket, const Room& room);
   // Its client has rows running, and must leave what is kept for others, or half of it if its call
   // has none; or it has as many as it may.
@@ -274,7 +319,8 @@ class FairQueue {
   // CostAhead, as if there were no other tenant.
   double CostAheadWithin(const Party& party, const Ticket& ticket) const;
   // Takes `at` out of its line; the caller knows where it stands.
-  std::unique_ptr<Ticket> Unlink(Party& party, Level& level, const Place& place);
+  std::unique_ptr<Ticket> Unlink(Party& party, Level& level, const Place& place,
+                                 double num_clients = 0);
   // It waits no longer.
   void CountOut(Party& party, const Ticket& ticket);
   // A source of the client runs now, or none does any more; and of the call.
@@ -288,7 +334,7 @@ class FairQueue {
     int waiting = 0;
     int running = 0;
     int taken = 0;  // by Pop, since it had none
-    int rows = 0;   // that run, without those of streams
+    int rows = 0;   // CountedRows of all that run
   };
   using CountsById = std::unordered_map<uint64_t, Counts>;
   static int CountRunning(const CountsById& counts, uint64_t id) {

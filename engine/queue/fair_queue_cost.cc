@@ -1,7 +1,8 @@
 // FairQueue: what waits, reckoned in cost: what forecasts are made from.
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstdint>
+#include <list>
 
 #include "engine/queue/fair_queue.h"
 
@@ -20,13 +21,12 @@ double FairQueue::CostAheadWithin(const Party& party, const Ticket& ticket) cons
   const bool is_newcomer = counted == by_client_.end() || counted->second.running == 0;
   const size_t own = LevelOf(ticket);
   const Level& level = party.levels[own];
+  const uint64_t own_client = ClientOf(ticket);
   double line_cost = 0;
-  std::array<double, 2> others = level.turns;
   double turns = 1;
   const auto& clients = level.clients.by_id;
-  if (const auto found = clients.find(ClientOf(ticket)); found != clients.end()) {
+  if (const auto found = clients.find(own_client); found != clients.end()) {
     const Client& client = *found->second;
-    others[client.runs ? 1 : 0] -= client.turn_cost();
     const auto call = client.calls.by_id.find(ticket.call);
     const bool waits = call != client.calls.by_id.end();
     const auto of_call = waits ? static_cast<double>(call->second->line.size()) : 0.0;
@@ -35,8 +35,18 @@ double FairQueue::CostAheadWithin(const Party& party, const Ticket& ticket) cons
     line_cost = client.cost * ahead / client.size;
     turns += ahead;
   }
+  // Clients whose turn is due after the ticket's go after it: at this cost in a ring.
+  const double due = level.clients.work + line_cost + ticket.cost;
+  const auto turn_cost = [due, own_client](const std::list<Client>& ring) {
+    double cost = 0;
+    for (auto client = ring.begin(); client != ring.end() && client->tag <= due; ++client) {
+      cost += client->id == own_client ? 0 : client->turn_cost();
+    }
+    return cost;
+  };
+  const double of_running = turn_cost(level.clients.running);
   const double in_turn =
-      std::max(0.0, turns * (others[0] + others[1]) - (is_newcomer ? others[1] : 0));
+      turns * (turn_cost(level.clients.waiting) + of_running) - (is_newcomer ? of_running : 0);
   const double in_level = std::min(level.cost, line_cost + in_turn);
   double ahead = in_level;
   // As many tickets as the level's turns let pass of the others, at what they cost in the mean.

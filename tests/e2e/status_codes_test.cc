@@ -152,7 +152,12 @@ TEST(StatusCodesTest, ADeadlineThatWouldBeMissed) {
   // Several seconds' work waits before the question: of hundreds of connections, since one delays
   // others by a single source however many it has.
   ManyCallers busy(server.address());
-  const Question question = Asking([timeout](Question& q) { q.timeout = timeout; });
+  // The question costs as much as each of these sources: a cheaper one would go before them.
+  const Question question = Asking([timeout](Question& q) {
+    q.timeout = timeout;
+    q.text = "internationalisation";
+    q.beam_size = 64;
+  });
   // Until the engine knows how long the work takes.
   EXPECT_TRUE(Becomes(
       [&] { return EveryCalls()[0].ask(server, question).reason == "WOULD_MISS_DEADLINE"; }));

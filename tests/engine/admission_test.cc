@@ -144,13 +144,14 @@ TEST_F(AdmissionTest, AForecastIsTheQueueAndHalfOfWhatRunsAndTheAnswerItself) {
   EXPECT_THAT(Refusal(Ask(kMaxRows - 4)), HasSubstr("expected in 1s,"));
   // There is not: half of 4 x 10 row-steps is left.
   EXPECT_THAT(Refusal(Ask(kMaxRows - 3)), HasSubstr("expected in 21s,"));
-  // Another 20 wait before it.
+  // Another 20 wait before a request of the same cost, but before none that is cheaper.
   Enqueue(2);
-  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 41s,"));
+  EXPECT_THAT(Refusal(Ask(2)), HasSubstr("expected in 41s,"));
+  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 1s,"));
   // What has ended is not waited for.
   clock_stands_at += absl::Seconds(1);
   Answer(*running[0]);
-  EXPECT_THAT(Refusal(Ask(1)), HasSubstr("expected in 21s,"));
+  EXPECT_THAT(Refusal(Ask(2)), HasSubstr("expected in 21s,"));
   running = Take();
   ASSERT_EQ(running.size(), 1U);
   Answer(*running[0]);
@@ -291,8 +292,11 @@ TEST_F(AdmissionTest, WhatStoodBehindADeadOneIsTakenByAStreamThatWaits) {
   auto wide = Ask(kMaxRows);
   const auto cancelled = std::make_shared<CancelFlag>();
   wide->call.cancelled = cancelled;
+  wide->call.call = 1;
   ASSERT_TRUE(admission_->Enqueue(wide).ok());
-  Enqueue(4);
+  auto behind = Ask(4);
+  behind->call.call = 1;
+  ASSERT_TRUE(admission_->Enqueue(behind).ok());
   EXPECT_TRUE(Take(1).empty());
   clock_stands_at += absl::Seconds(1);
   IdleStream other(*admission_, 1);
@@ -475,6 +479,68 @@ TEST_F(AdmissionTest, CallsOfOneClientLeaveRowsForThoseOfAnother) {
   ASSERT_TRUE(admission_->Take(0, ReservedFor(of_client), other, end));
   ASSERT_EQ(other.size(), 1U);
   EXPECT_EQ(other[0]->call.call, 100U);
+}
+
+// Eighty clients make a call of 20,000 row-steps each, and one makes short calls all the time: its
+// calls run at once, and few of the others' rows with them.
+TEST_F(AdmissionTest, LongCallsOfManyClientsDoNotStandBeforeAShortOne) {
+  for (const bool short_one_is_first : {true, false}) {
+    StartAsWorkIs(int64_t{1} << 30, /*threads=*/1);
+    uint64_t call = 0;
+    Admission::Requests long_ones;
+    const auto enqueue = [&](int rows, int steps) {
+      auto request = Ask(rows);
+      request->call.call = ++call;
+      request->max_steps = steps;
+      request->knows_steps = true;
+      ASSERT_TRUE(admission_->Enqueue(request).ok());
+    };
+    const auto make_short_call = [&] {
+      enqueue(4, 10);
+      Admission::Requests taken;
+      absl::Status end;
+      ASSERT_TRUE(admission_->Take(0, ReservedFor(long_ones), taken, end));
+      size_t shorts = 0;
+      for (std::unique_ptr<Request>& request : taken) {
+        if (request->beam_size == 4) {
+          Answer(*request);
+          ++shorts;
+        } else {
+          long_ones.push_back(std::move(request));
+        }
+      }
+      ASSERT_EQ(shorts, 1U) << call;
+    };
+    if (short_one_is_first) {
+      make_short_call();
+    }
+    for (int i = 0; i < 80; ++i) {
+      enqueue(64, 300);
+    }
+    if (!short_one_is_first) {
+      long_ones = Take();
+      EXPECT_GE(long_ones.size(), 14U) << "alone they have nearly all rows";
+    }
+    for (int i = 0; i < 50; ++i) {
+      make_short_call();
+    }
+    EXPECT_LE(long_ones.size(), short_one_is_first ? 1U : 15U);
+    for (int i = 0; i < 40; ++i) {
+      ASSERT_FALSE(long_ones.empty()) << "each ends, and another one begins";
+      Answer(*long_ones.front());
+      long_ones.erase(long_ones.begin());
+      make_short_call();
+    }
+    EXPECT_EQ(long_ones.size(), 1U) << "next to short ones";
+    for (const std::unique_ptr<Request>& request : long_ones) {
+      Answer(*request);
+    }
+    while (admission_->load().waiting > 0) {
+      for (const std::unique_ptr<Request>& request : Take()) {
+        Answer(*request);
+      }
+    }
+  }
 }
 
 TEST_F(AdmissionTest, AForecastForACallIsATurnOfTheOther) {

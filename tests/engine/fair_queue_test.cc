@@ -262,6 +262,109 @@ TEST(FairQueueTest, ALargeCallIsNotStarvedBySmallOnes) {
   EXPECT_GE(of_large, 4);
 }
 
+std::unique_ptr<Ticket> TicketOfCost(double cost, uint64_t call, int number, int rows = 1) {
+  auto ticket = MakeTicket(nullptr, call, number);
+  ticket->cost = cost;
+  ticket->rows = rows;
+  return ticket;
+}
+
+// A turn is due when a share of the work would have paid for it: of clients that wait, short ones
+// go first, and a long one goes when its share is up.
+TEST(FairQueueTest, AShortSourceDoesNotWaitForTheTurnsOfLongOnes) {
+  FairQueue queue({});
+  uint64_t call = 0;
+  for (int i = 0; i < 80; ++i) {
+    ASSERT_TRUE(Push(queue, TicketOfCost(1000, ++call, 1)).ok());
+  }
+  int before = 0;
+  int shorts = 0;
+  while (queue.size() > 0) {
+    ASSERT_TRUE(Push(queue, TicketOfCost(40, ++call, 0)).ok());
+    // With it one long one may go, as there is work for two.
+    for (int i = 0; i < 2 && queue.size() > 0; ++i) {
+      const auto ticket = queue.Pop(kMuch);
+      ASSERT_NE(ticket, nullptr);
+      before += i == 0 && NumberOf(*ticket) == 1 ? 1 : 0;
+      shorts += NumberOf(*ticket) == 0 ? 1 : 0;
+      queue.Ended(nullptr, 1, ticket->call);
+    }
+  }
+  EXPECT_LE(before, 8) << "the long ones have had nearly all of their share by then";
+  EXPECT_GE(shorts, 79);
+}
+
+// New clients with short ones come without end, and many of them wait.
+TEST(FairQueueTest, ALongSourceIsNotStarvedByShortOnes) {
+  FairQueue queue({});
+  uint64_t call = 100;
+  ASSERT_TRUE(Push(queue, TicketOfCost(1000, 1, -1)).ok());
+  for (int i = 0; i < 9; ++i) {
+    ASSERT_TRUE(Push(queue, TicketOfCost(10, ++call, 0)).ok());
+  }
+  int before = 0;
+  for (;; ++before) {
+    ASSERT_LT(before, 2000);
+    ASSERT_TRUE(Push(queue, TicketOfCost(10, ++call, 0)).ok());
+    const auto ticket = queue.Pop(kMuch);
+    if (NumberOf(*ticket) == -1) {
+      break;
+    }
+    queue.Ended(nullptr, 1, ticket->call);
+  }
+  EXPECT_NEAR(before, 11 * 1000 / 10, 30) << "a share of eleven";
+}
+
+// Of one that waits for rows the light ones take none but those that are kept for them.
+TEST(FairQueueTest, LightOnesPassOneThatWaitsForRows) {
+  FairQueue queue({});
+  FairQueue::Room room{40, 1000};
+  room.light_cost = 50;
+  room.rows_kept_for_light = 8;
+  room.rows_of_light = 6;
+  ASSERT_TRUE(Push(queue, TicketOfCost(100, 1, 1, 33)).ok());
+  EXPECT_EQ(queue.Pop(room), nullptr) << "it would take some that are kept";
+  for (const double cost : {90, 54, 27}) {
+    ASSERT_TRUE(Push(queue, TicketOfCost(cost, 2, 0)).ok());
+    const auto shorter = queue.Pop(room);
+    ASSERT_NE(shorter, nullptr) << cost;
+    queue.Ended(nullptr, 1, 2);
+  }
+  // Their turns are due after that of the first.
+  for (uint64_t call = 3; call < 6; ++call) {
+    ASSERT_TRUE(Push(queue, TicketOfCost(45 + static_cast<double>(call), call, 2, 3)).ok());
+  }
+  ASSERT_TRUE(Push(queue, TicketOfCost(60, 6, 3)).ok());
+  std::vector<int> taken;
+  while (const auto ticket = queue.Pop(room)) {
+    taken.push_back(NumberOf(*ticket));
+    room.rows -= ticket->rows;
+    room.rows_of_light -= ticket->cost <= room.light_cost ? ticket->rows : 0;
+  }
+  EXPECT_THAT(taken, ElementsAre(2, 2)) << "as light ones have rows";
+  room.rows += 7;
+  EXPECT_EQ(NumberOf(*queue.Pop(room)), 1);
+}
+
+// Heavy ones together have few rows, and hold up no light one.
+TEST(FairQueueTest, HeavyOnesWaitForHeavyOnesAlone) {
+  FairQueue queue({});
+  FairQueue::Room room{1000, 1000};
+  room.light_cost = 50;
+  room.heavy_cost = 60;
+  room.rows_of_heavy = 10;
+  ASSERT_TRUE(Push(queue, TicketOfCost(61, 1, 1, 11)).ok());
+  EXPECT_EQ(queue.Pop(room), nullptr);
+  auto light = TicketOfCost(50, 2, 2, 700);
+  light->tenant = MakeTenant("other");
+  ASSERT_TRUE(Push(queue, std::move(light)).ok());
+  ASSERT_TRUE(Push(queue, TicketOfCost(90, 3, 3, 1)).ok()) << "behind the first";
+  EXPECT_EQ(NumberOf(*queue.Pop(room)), 2);
+  EXPECT_EQ(queue.Pop(room), nullptr);
+  room.rows_of_heavy = 11;
+  EXPECT_EQ(NumberOf(*queue.Pop(room)), 1);
+}
+
 std::unique_ptr<Ticket> TicketOf(uint64_t client, uint64_t call, int number = 0) {
   auto ticket = MakeTicket(nullptr, call, number);
   ticket->client = client;
@@ -358,10 +461,11 @@ TEST(FairQueueTest, RowsOfAClientAreBounded) {
     push(1, 8);
     push(2, 100);
     push(3, 8);
+    push(5, 1);
   }
   push(4, 4);
-  // Of each the first whatever its rows, and a stream's count for nothing.
-  EXPECT_EQ(count(), (std::map<int, int>{{1, 2}, {2, 1}, {3, 3}, {4, 1}}));
+  // Of each the first whatever its rows; a stream's count for nothing, a narrow source's as 8.
+  EXPECT_EQ(count(), (std::map<int, int>{{1, 2}, {2, 1}, {3, 3}, {4, 1}, {5, 2}}));
   EXPECT_TRUE(queue.Ended(nullptr, 4, 4, 4)) << "it came alone";
   EXPECT_FALSE(queue.Ended(nullptr, 500, 3, 3, true));
   EXPECT_FALSE(queue.Ended(nullptr, 100, 2, 2));
@@ -990,6 +1094,36 @@ TEST(FairQueueTest, CostAheadOfAClientIsATurnOfEachOther) {
   // The second waits for the first, and for a turn of each.
   ASSERT_TRUE(Push(queue, make(9, 1000)).ok());
   EXPECT_NEAR(queue.CostAhead(*make(9, 1001)), 100 + 300, 1e-6);
+}
+
+// Ten clients wait with long sources: short ones go first, until the long ones' turns are due.
+TEST(FairQueueTest, CostAheadIsOfTurnsThatAreDueBeforeTheTickets) {
+  FairQueue queue({});
+  uint64_t call = 0;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(Push(queue, TicketOfCost(1000, ++call, 1)).ok());
+  }
+  EXPECT_EQ(queue.CostAhead(*TicketOfCost(40, 99, 0)), 0);
+  EXPECT_NEAR(queue.CostAhead(*TicketOfCost(1000, 99, 0)), 10 * 1000, 1e-6);
+  // Short ones get as much work as pays for 960 of each of eleven clients.
+  for (int i = 0; i < 960 * 11 / 40; ++i) {
+    ASSERT_TRUE(Push(queue, TicketOfCost(40, ++call, 0)).ok());
+    const auto ticket = queue.Pop(kMuch);
+    ASSERT_EQ(NumberOf(*ticket), 0) << i;
+    queue.Ended(nullptr, 1, ticket->call);
+  }
+  EXPECT_NEAR(queue.CostAhead(*TicketOfCost(41, 99, 0)), 10 * 1000, 1e-6);
+  ASSERT_TRUE(Push(queue, TicketOfCost(41, 99, 0)).ok());
+  double before = 0;
+  for (;;) {
+    const auto ticket = queue.Pop(kMuch);
+    if (NumberOf(*ticket) == 0) {
+      break;
+    }
+    before += ticket->cost;
+    queue.Ended(nullptr, 1, ticket->call);
+  }
+  EXPECT_NEAR(before, 10 * 1000, 1e-6) << "as forecast";
 }
 
 }  // namespace
