@@ -213,6 +213,10 @@ void DefineInit(CLI::App& app, Flags& flags) {
       "ID' a line or a vocab.json, too; of taggers the labels, in these forms");
   command->add_option("--shortlist", init.shortlist,
                       "Binary lexical shortlist of a Marian model (lex.*.s2t.bin)");
+  command->add_option(
+      "--token-ids", init.token_ids,
+      "Of a model of OPUS-MT: the file that numbers the pieces of both SentencePiece "
+      "models (*.vocab.yml)");
   command->add_option("--from", init.source_language,
                       "Of a Marian model: the language that it translates, such as en (default: "
                       "that of the file name model.enfr.*)");

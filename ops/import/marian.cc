@@ -7,6 +7,7 @@
 //   encoder layer: x = norm(attention(x, x) + x); x = norm(W2 relu(W1 x) + x)
 //   decoder layer: f = sigmoid(Wf x + bf); c' = f * c + (1 - f) * W x; y = norm(relu(c') + x);
 //                  y = norm(attention(y, memory) + y); x = norm(W2 relu(W1 y) + y)
+// or, with self-attention, y = norm(attention(x, x of this step and of all before it) + x);
 // or, of a GRU (Cho et al. 2014), r, z = sigmoid(W x + U c + b); h = tanh(Wx x + r * Ux c + bx);
 //                  c' = (1 - z) * h + z * c; y = norm(c' + x)
 #include "ops/import/marian.h"
@@ -77,27 +78,50 @@ class MarianLayers : protected MarianNodes {
   ValueId FeedForward(ValueId x, const std::string& layer, int64_t inner) {
     const std::string name = layer + "_ffn";
     ValueId y = Affine(x, name + "_W1", name + "_b1", options_.width, inner);
-    y = At(name).Add("ReLU", {y});
+    y = Activated(y, At(name));
     y = Affine(y, name + "_W2", name + "_b2", inner, options_.width);
     return AddedNorm(y, x, name + "_ffn");
   }
 
-  // Queries of x and keys and values of `memory` [rows, length, width]; by heads they are [rows,
-  // heads, length, width / heads], keys with the last two axes swapped. `weights`: the shares, if
-  // they are asked for.
-  ValueId Attention(ValueId x, ValueId memory, const std::string& name, ValueId* weights) {
+  // By heads [rows, heads, length, width / heads], keys with the last two axes swapped.
+  struct Memory {
+    ValueId keys;
+    ValueId values;
+  };
+  // Of `memory` [rows, length, width].
+  Memory MemoryOf(ValueId memory, const std::string& name) {
+    NodeAppender add = At(name);
+    return {ByHeads(Projected(memory, name, "k"), {0, 2, 3, 1}, add),
+            ByHeads(Projected(memory, name, "v"), {0, 2, 1, 3}, add)};
+  }
+  // `cache`: states that begin empty, keys and values [rows, heads, places, width / heads]; they
+  // become the next ones, with those of x [rows, width] behind them.
+  Memory MemoryWith(ValueId x, const std::string& name, Memory& cache) {
+    const int64_t heads = options_.heads;
+    NodeAppender add = At(name);
+    const auto join = [&](ValueId& state, absl::string_view which) {
+      const ValueId place =
+          Reshaped(Projected(x, name, which), {0, heads, 1, options_.width / heads}, add);
+      state = add.Concat({state, place}, 2);
+    };
+    join(cache.keys, "k");
+    join(cache.values, "v");
+    return {add.Add("Transpose", {cache.keys, add.Ints({0, 1, 3, 2})}), cache.values};
+  }
+
+  // The layer whose queries are those of x. `weights`: the shares [rows, heads, queries, length].
+  ValueId Attention(ValueId x, const Memory& memory, const std::string& name, ValueId* weights) {
     const int64_t heads = options_.heads;
     const int64_t depth = options_.width / heads;
     NodeAppender add = At(name);
-    const ValueId query = rank_ == 3 ? ByHeads(Projected(x, name, "q"), {0, 2, 1, 3}, add)
-                                     : Reshaped(Projected(x, name, "q"), {0, heads, 1, depth}, add);
-    const ValueId key = ByHeads(Projected(memory, name, "k"), {0, 2, 3, 1}, add);
-    const ValueId value = ByHeads(Projected(memory, name, "v"), {0, 2, 1, 3}, add);
+    const ValueId queries = Projected(x, name, "q");
+    const ValueId query = rank_ == 3 ? ByHeads(queries, {0, 2, 1, 3}, add)
+                                     : Reshaped(queries, {0, heads, 1, depth}, add);
     const float scale = 1.0f / std::sqrt(static_cast<float>(depth));
     const ValueId scores =
-        add.Add("Multiply", {add.Add("MatMul", {query, key}), Number(add, scale)});
+        add.Add("Multiply", {add.Add("MatMul", {query, memory.keys}), Number(add, scale)});
     const ValueId shares = add.Add("SoftMax", {scores}, MarianAttribute("axis", int64_t{-1}));
-    ValueId y = add.Add("MatMul", {shares, value});
+    ValueId y = add.Add("MatMul", {shares, memory.values});
     if (rank_ == 3) {
       y = add.Add("Transpose", {y, add.Ints({0, 2, 1, 3})});
       y = Reshaped(y, {0, 0, options_.width}, add);
@@ -124,6 +148,17 @@ class MarianLayers : protected MarianNodes {
     const ValueId split = Reshaped(x, {0, -1, heads, options_.width / heads}, add);
     return add.Add("Transpose", {split, add.Ints(order)});
   }
+  ValueId Activated(ValueId x, NodeAppender add) {
+    switch (options_.activation) {
+      case MarianActivation::kRelu:
+        return add.Add("ReLU", {x});
+      case MarianActivation::kSwish:
+        return add.Add("Swish", {x, Number(add, 1)});
+      case MarianActivation::kGelu:
+        break;
+    }
+    return add.Add("Gelu", {x}, MarianAttribute("approximation_mode", std::string("erf")));
+  }
 
   const int rank_;
 };
@@ -145,7 +180,8 @@ class MarianEncoder : MarianLayers {
     x = add.Add("Add", {x, Sinusoids(add.Add("Unsqueeze", {positions, add.Ints({1})}), 1)});
     for (int64_t i = 1; i <= options_.encoder_layers; ++i) {
       const std::string layer = absl::StrCat("encoder_l", i);
-      x = Attention(x, x, layer + "_self", nullptr);
+      const std::string self = layer + "_self";
+      x = Attention(x, MemoryOf(x, self), self, nullptr);
       x = FeedForward(x, layer, options_.encoder_ffn);
     }
     Result("memory", x);
@@ -160,9 +196,9 @@ class MarianDecoder : MarianLayers {
     constexpr int64_t kOpen = PartialShape::kDynamic;
     const ValueId token = Parameter("token", DType::kI64, {kOpen});
     const ValueId position = Parameter("position", DType::kF32, {kOpen, 1});
-    std::vector<ValueId> cells;
+    std::vector<State> states;
     for (int64_t i = 1; i <= options_.decoder_layers; ++i) {
-      cells.push_back(Parameter(absl::StrCat("cell", i), DType::kF32, {kOpen, options_.width}));
+      states.push_back(StartOf(i));
     }
     memory_ = Parameter("memory", DType::kF32, {kOpen, kOpen, options_.width});
 
@@ -173,13 +209,18 @@ class MarianDecoder : MarianLayers {
     const ValueId embedded = ScaledEmbedding(Table(), token, is_later);
     ValueId x = add.Add("Add", {embedded, Sinusoids(position, 1)});
     const ValueId next = add.Add("Add", {position, Number(add, 1)});
-    for (size_t i = 0; i < cells.size(); ++i) {
-      x = Layer(x, absl::StrCat("decoder_l", i + 1), cells[i]);
+    for (size_t i = 0; i < states.size(); ++i) {
+      x = Layer(x, absl::StrCat("decoder_l", i + 1), states[i]);
     }
     Result("logits", Logits(x));
     Result("position_next", next);
-    for (size_t i = 0; i < cells.size(); ++i) {
-      Result(absl::StrCat("cell", i + 1, "_next"), cells[i]);
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (options_.has_self_attention) {
+        Result(absl::StrCat("keys", i + 1, "_next"), states[i].cache.keys);
+        Result(absl::StrCat("values", i + 1, "_next"), states[i].cache.values);
+      } else {
+        Result(absl::StrCat("cell", i + 1, "_next"), states[i].cell);
+      }
     }
     // Marian aligns by the first head of the last layer.
     NodeAppender align = At("alignment");
@@ -187,7 +228,24 @@ class MarianDecoder : MarianLayers {
   }
 
  private:
+  // Of a layer: the state of its cell, or all keys and values so far.
+  struct State {
+    ValueId cell;
+    Memory cache;
+  };
+
   std::string Table() const { return options_.target_table(); }
+
+  State StartOf(int64_t layer) {
+    constexpr int64_t kOpen = PartialShape::kDynamic;
+    if (!options_.has_self_attention) {
+      return {Parameter(absl::StrCat("cell", layer), DType::kF32, {kOpen, options_.width}), {}};
+    }
+    const int64_t heads = options_.heads;
+    const Shape shape = {kOpen, heads, kOpen, options_.width / heads};
+    const ValueId keys = Parameter(absl::StrCat("keys", layer), DType::kF32, shape);
+    return {{}, {keys, Parameter(absl::StrCat("values", layer), DType::kF32, shape)}};
+  }
 
   // The output of a layer's cell and `cell`, the state, which becomes the next one.
   ValueId Ssru(ValueId x, const std::string& name, ValueId& cell) {
@@ -221,12 +279,19 @@ class MarianDecoder : MarianLayers {
     return cell;
   }
 
-  // `cell`: the state, which becomes the next one.
-  ValueId Layer(ValueId x, const std::string& layer, ValueId& cell) {
-    const std::string name = layer + "_rnn";
-    const ValueId read = options_.has_gru_cells ? Gru(x, name, cell) : Ssru(x, name, cell);
-    ValueId y = AddedNorm(read, x, name + "_ffn");
-    y = Attention(y, memory_, layer + "_context", &weights_);
+  // `state` becomes the next one.
+  ValueId Layer(ValueId x, const std::string& layer, State& state) {
+    ValueId y;
+    if (options_.has_self_attention) {
+      const std::string name = layer + "_self";
+      y = Attention(x, MemoryWith(x, name, state.cache), name, nullptr);
+    } else {
+      const std::string name = layer + "_rnn";
+      y = options_.has_gru_cells ? Gru(x, name, state.cell) : Ssru(x, name, state.cell);
+      y = AddedNorm(y, x, name + "_ffn");
+    }
+    const std::string context = layer + "_context";
+    y = Attention(y, MemoryOf(memory_, context), context, &weights_);
     return FeedForward(y, layer, options_.decoder_ffn);
   }
 
@@ -306,6 +371,7 @@ absl::StatusOr<MarianFacts> ReadMarianFacts(InputFilePtr file) {
   facts.target_tokens = arrays.Find(options.target_table())->shape[0];
   facts.decoder_layers = options.is_s2s ? 1 : options.decoder_layers;
   facts.has_start_state = options.is_s2s;
+  facts.has_self_attention = options.has_self_attention;
   facts.shared_embeddings = shared;
   for (const auto& [name, array] : arrays.arrays()) {
     facts.is_quantised |= array.type == MarianArray::Type::kIntgemm8;

@@ -1,9 +1,9 @@
 // Reads models of the translation toolkit Marian from its .bin files (float32 or intgemm8, as
 // browsermt's marian-conv writes them) into Graphs: transformer encoders, and decoders of recurrent
-// cells (SSRU or GRU) with attention; and the older models s2s and nematus, of GRU cells. What is
-// read and what is refused: docs/translation.md. A file is not trusted: whatever it holds, the
-// answer is a Graph or an error that names the array or the option, and memory stays in proportion
-// to the file.
+// cells (SSRU or GRU) or of self-attention; and the older models s2s and nematus, of GRU cells.
+// What is read and what is refused: docs/translation.md. A file is not trusted: whatever it holds,
+// the answer is a Graph or an error that names the array or the option, and memory stays in
+// proportion to the file.
 #ifndef BEAMWRIGHT_OPS_IMPORT_MARIAN_H_
 #define BEAMWRIGHT_OPS_IMPORT_MARIAN_H_
 
@@ -24,8 +24,9 @@ enum class MarianPart {
   kEncoder,
   // A step: token i64 [rows], position f32 [rows, 1], cell1.. f32 [rows, width], memory -> logits
   // f32 [rows, tokens], position_next, cell1_next.., alignment f32 [rows, length]. States begin
-  // with zeros, cell1 of s2s with the encoder's second result `start`. At position 0 the token does
-  // not matter: its embedding counts as zeros.
+  // with zeros, cell1 of s2s with the encoder's second result `start`. Of self-attention, in the
+  // place of cells: keys1, values1.. f32 [rows, heads, places, width / heads], which begin empty
+  // and grow by a place. At position 0 the token does not matter: its embedding counts as zeros.
   kDecoder,
 };
 
@@ -49,6 +50,7 @@ struct MarianFacts {
   int64_t decoder_layers = 0;
   bool shared_embeddings = false;        // source and target have one table
   bool has_start_state = false;          // cell1 begins with the encoder's result `start`
+  bool has_self_attention = false;       // states are keys1, values1.. in the place of cell1..
   bool is_quantised = false;             // some matrix has 8 bits
   std::vector<std::string> passed_over;  // options without effect, by name
 };

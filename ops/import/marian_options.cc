@@ -27,14 +27,13 @@ struct RequiredOption {
 const std::vector<RequiredOption>& RequiredOptions() {
   static const auto* const options = new std::vector<RequiredOption>{
       {"type", "amun", {"transformer", "s2s", "nematus"}},
-      {"transformer-decoder-autoreg", "self-attention", {"rnn"}},
-      {"dec-cell", "gru", {"ssru", "gru"}},
-      {"transformer-preprocess", "", {""}},
+      {"transformer-decoder-autoreg", "self-attention", {"self-attention", "rnn"}},
       // Letters: d dropout, which is off, a add the input, n normalise.
+      {"transformer-preprocess", "", {"", "d"}},
       {"transformer-postprocess", "dan", {"dan", "an"}},
       {"transformer-postprocess-emb", "d", {"d", ""}},
       {"transformer-postprocess-top", "", {"", "d"}},
-      {"transformer-ffn-activation", "swish", {"relu"}},
+      {"transformer-ffn-activation", "swish", {"swish", "relu", "gelu"}},
       {"transformer-ffn-depth", "2", {"2"}},
       {"transformer-decoder-ffn-depth", "0", {"0", "2"}},
       {"transformer-attention-mask", "default", {"default"}},
@@ -61,11 +60,11 @@ const std::vector<RequiredOption>& RequiredOptionsOfS2s() {
   return *options;
 }
 
-// Without effect on what a transformer with recurrent decoder computes: of other architectures, or
-// of training alone.
+// Without effect on what a transformer computes: of other architectures, or of training alone.
 constexpr absl::string_view kPassedOver[] = {
     "bert-train-type-embeddings",
     "bert-type-vocab-size",
+    "dec-cell",
     "dec-cell-base-depth",
     "dec-cell-high-depth",
     "dim-rnn",
@@ -159,13 +158,13 @@ class OptionReader {
   explicit OptionReader(OptionValues values) : values_(std::move(values)) {}
 
   absl::StatusOr<MarianOptions> Read() {
-    const auto type = values_.find("type");
-    options_.has_nematus_names = type != values_.end() && type->second == "nematus";
-    options_.is_s2s =
-        options_.has_nematus_names || (type != values_.end() && type->second == "s2s");
+    options_.has_nematus_names = Value("type", "") == "nematus";
+    options_.is_s2s = options_.has_nematus_names || Value("type", "") == "s2s";
+    options_.has_self_attention =
+        !options_.is_s2s && Value("transformer-decoder-autoreg", "self-attention") != "rnn";
     BW_RETURN_IF_ERROR(Refuse());
-    const auto cell = values_.find("dec-cell");
-    options_.has_gru_cells = cell == values_.end() || cell->second == "gru";
+    options_.has_gru_cells = Value("dec-cell", "gru") == "gru";
+    ReadActivation();
     BW_ASSIGN_OR_RETURN(options_.width, Number("dim-emb", 512, 4, 65536));
     BW_ASSIGN_OR_RETURN(options_.heads, Number("transformer-heads", 8, 1, 1024));
     BW_ASSIGN_OR_RETURN(options_.encoder_layers, Number("enc-depth", 1, 1, 256));
@@ -190,13 +189,27 @@ class OptionReader {
   }
 
  private:
+  std::string Value(absl::string_view name, absl::string_view fallback) const {
+    const auto found = values_.find(std::string(name));
+    return found == values_.end() ? std::string(fallback) : found->second;
+  }
+
+  void ReadActivation() {
+    const std::string name = Value("transformer-ffn-activation", "swish");
+    options_.activation = name == "relu"   ? MarianActivation::kRelu
+                          : name == "gelu" ? MarianActivation::kGelu
+                                           : MarianActivation::kSwish;
+  }
+
   absl::Status Refuse() {
-    const std::vector<RequiredOption>& required =
+    std::vector<RequiredOption> required =
         options_.is_s2s ? RequiredOptionsOfS2s() : RequiredOptions();
+    if (!options_.is_s2s && !options_.has_self_attention) {
+      required.push_back({"dec-cell", "gru", {"ssru", "gru"}});
+    }
     std::vector<std::string> refused;
     for (const RequiredOption& option : required) {
-      const auto found = values_.find(std::string(option.name));
-      const std::string value(found == values_.end() ? option.fallback : found->second);
+      const std::string value = Value(option.name, option.fallback);
       if (!IsAmong(option.implemented, value)) {
         refused.push_back(absl::StrCat("option '", option.name, "' is '", Printable(value), "'; '",
                                        absl::StrJoin(option.implemented, "' or '"),

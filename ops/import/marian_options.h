@@ -12,8 +12,10 @@
 
 namespace beamwright::ops {
 
-// A transformer encoder, and a decoder of recurrent cells with attention to the source; or, of the
-// types s2s and nematus, GRU cells on both sides (marian_s2s.h).
+enum class MarianActivation { kRelu, kSwish, kGelu };
+
+// A transformer encoder, and a decoder of recurrent cells or of self-attention, with attention to
+// the source; or, of the types s2s and nematus, GRU cells on both sides (marian_s2s.h).
 struct MarianOptions {
   bool is_s2s = false;
   bool has_nematus_names = false;  // of arrays
@@ -24,7 +26,9 @@ struct MarianOptions {
   int64_t decoder_layers = 0;
   int64_t encoder_ffn = 0;  // width between the two products of a feed-forward layer
   int64_t decoder_ffn = 0;
-  bool has_gru_cells = false;            // in the decoder; else SSRU cells
+  MarianActivation activation = MarianActivation::kSwish;  // of feed-forward layers
+  bool has_self_attention = false;                         // in the decoder, in the place of cells
+  bool has_gru_cells = false;                              // in the decoder; else SSRU cells
   bool shared_embeddings = false;        // 'Wemb' is the source's table and the target's
   bool tied_output = false;              // the target's table is the output matrix as well
   std::vector<std::string> passed_over;  // names of options that do not matter here

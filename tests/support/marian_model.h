@@ -1,6 +1,6 @@
 // Small random models in Marian's format: a transformer encoder and a decoder of recurrent
-// cells, with peaked weights, so that answers differ from source to source. Seeded; nothing of them
-// is trained.
+// cells or self-attention, with peaked weights, so that answers differ from source to source.
+// Seeded; nothing of them is trained.
 #ifndef BEAMWRIGHT_TESTS_SUPPORT_MARIAN_MODEL_H_
 #define BEAMWRIGHT_TESTS_SUPPORT_MARIAN_MODEL_H_
 
@@ -24,6 +24,12 @@ struct MarianMatrix {
   std::vector<float> values;  // row-major
 };
 
+enum class MarianDecoder {
+  kSsru,
+  kGru,
+  kSelfAttention,  // and swish, or gelu where tables are not tied
+};
+
 struct MarianModel {
   int width = 16;
   int heads = 4;
@@ -33,10 +39,13 @@ struct MarianModel {
   int tokens = 40;
   // One table for source, target and output; else three.
   bool tied = true;
-  bool gru = false;  // cells of the decoder; else SSRU
+  MarianDecoder decoder = MarianDecoder::kSsru;
   std::map<std::string, MarianMatrix> arrays;
   std::string further_options;  // lines of YAML
   std::string other_options;    // in the place of all others, if not empty
+
+  bool attends() const { return decoder == MarianDecoder::kSelfAttention; }
+  const char* activation() const { return !attends() ? "relu" : tied ? "swish" : "gelu"; }
 
   std::string Options() const {
     if (!other_options.empty()) {
@@ -45,20 +54,21 @@ struct MarianModel {
     return absl::StrCat(
         "type: transformer\ndim-emb: ", width, "\ndim-vocabs:\n  - ", tokens, "\n  - ", tokens,
         "\nenc-depth: ", encoder_layers, "\ndec-depth: ", decoder_layers,
-        "\ndec-cell: ", gru ? "gru" : "ssru",
-        "\ntransformer-decoder-autoreg: rnn\ntransformer-heads: ", heads,
-        "\ntransformer-dim-ffn: ", ffn,
-        "\ntransformer-ffn-activation: relu\ntransformer-preprocess: \"\"\n"
-        "transformer-postprocess: dan\ntransformer-tied-layers:\n  []\ninput-types:\n  []\n"
-        "tied-embeddings-all: ",
+        "\ndec-cell: ", decoder == MarianDecoder::kSsru ? "ssru" : "gru",
+        "\ntransformer-decoder-autoreg: ", attends() ? "self-attention" : "rnn",
+        "\ntransformer-heads: ", heads, "\ntransformer-dim-ffn: ", ffn,
+        "\ntransformer-ffn-activation: ", activation(),
+        "\ntransformer-preprocess: \"\"\ntransformer-postprocess: dan\ntransformer-tied-layers:\n  "
+        "[]\ninput-types:\n  []\ntied-embeddings-all: ",
         tied ? "true" : "false", "\nversion: v1.9.0\n", further_options);
   }
 };
 
-inline MarianModel RandomMarianModel(unsigned seed, bool tied = true, bool gru = false) {
+inline MarianModel RandomMarianModel(unsigned seed, bool tied = true,
+                                     MarianDecoder decoder = MarianDecoder::kSsru) {
   MarianModel model;
   model.tied = tied;
-  model.gru = gru;
+  model.decoder = decoder;
   std::mt19937 random(seed);
   const auto add = [&](const std::string& name, int64_t rows, int64_t columns, double size,
                        double mean = 0) {
@@ -109,7 +119,9 @@ inline MarianModel RandomMarianModel(unsigned seed, bool tied = true, bool gru =
   }
   for (int i = 1; i <= model.decoder_layers; ++i) {
     const std::string layer = absl::StrCat("decoder_l", i);
-    if (gru) {
+    if (model.attends()) {
+      attention(layer + "_self");
+    } else if (decoder == MarianDecoder::kGru) {
       for (const char* which : {"W", "U"}) {
         add(absl::StrCat(layer, "_rnn_", which), d, 2 * d, even);
         add(absl::StrCat(layer, "_rnn_", which, "x"), d, d, 2 * even);
@@ -121,7 +133,9 @@ inline MarianModel RandomMarianModel(unsigned seed, bool tied = true, bool gru =
       add(layer + "_rnn_Wf", d, d, even);
       add(layer + "_rnn_bf", 1, d, 0.1);
     }
-    norm(layer + "_rnn_ffn");
+    if (!model.attends()) {
+      norm(layer + "_rnn_ffn");
+    }
     attention(layer + "_context");
     feed_forward(layer, i == model.decoder_layers ? 6 : 1);
   }

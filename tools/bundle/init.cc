@@ -367,8 +367,9 @@ absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
   if (IsMarianModel(options)) {
     return InitMarianBundle(options, output);
   }
-  if (!options.shortlist.empty()) {
-    return Invalid("--shortlist: is for Marian models, which are one .bin or .npz file");
+  if (!options.shortlist.empty() || !options.token_ids.empty()) {
+    return Invalid(options.shortlist.empty() ? "--token-ids" : "--shortlist",
+                   ": is for Marian models, which are one .bin or .npz file");
   }
   return SearchesByFrames(options) ? InitFrameBundle(options, output)
                                    : Initialiser(options, output).Run();

@@ -20,6 +20,7 @@
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/init_parts.h"
 #include "tools/bundle/marian_bin.h"
+#include "tools/bundle/token_ids.h"
 
 namespace beamwright::tools {
 namespace {
@@ -28,6 +29,7 @@ constexpr char kModelFile[] = "model.bin";
 constexpr char kShortlistFile[] = "lex.s2t.bin";
 constexpr char kEnd[] = "</s>";
 constexpr char kUnknown[] = "<unk>";
+constexpr int kTeacherBeam = 6;  // students are trained for greedy search
 
 // "enfr" of model.enfr.intgemm.alphas.bin and lex.50.50.enfr.s2t.bin, as Firefox names files; empty
 // if the name has no piece of four letters.
@@ -134,8 +136,11 @@ class MarianInitialiser {
     };
     add_state("position")->set_constant(0);
     for (int64_t i = 1; i <= facts_.decoder_layers; ++i) {
-      v1::StateConfig& state = *add_state(absl::StrCat("cell", i));
-      if (facts_.has_start_state) {
+      if (facts_.has_self_attention) {
+        add_state(absl::StrCat("keys", i))->set_constant(0);
+        add_state(absl::StrCat("values", i))->set_constant(0);
+      } else if (v1::StateConfig& state = *add_state(absl::StrCat("cell", i));
+                 facts_.has_start_state) {
         state.set_encoder_output("start");
       } else {
         state.set_constant(0);
@@ -159,6 +164,13 @@ class MarianInitialiser {
     special.ends = {kEnd};
     special.source_end = kEnd;
     BW_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
+    if (!options_.token_ids.empty()) {
+      absl::StatusOr<std::string> numbered = NumberPieces(content, token_ids_);
+      if (!numbered.ok()) {
+        return Annotate(numbered.status(), absl::StrCat(side, " vocabulary '", path, "'"));
+      }
+      content = *std::move(numbered);
+    }
     std::vector<std::string> reasons;  // of files that no toolkit is known of
     BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons));
     config = std::move(text.config);
@@ -185,6 +197,14 @@ class MarianInitialiser {
   }
 
   absl::Status ReadTexts() {
+    if (!options_.token_ids.empty()) {
+      BW_ASSIGN_OR_RETURN(const std::string content, ReadFile(options_.token_ids));
+      absl::StatusOr<std::vector<std::string>> tokens = ReadTokenIds(content);
+      if (!tokens.ok()) {
+        return Annotate(tokens.status(), absl::StrCat("--token-ids '", options_.token_ids, "'"));
+      }
+      token_ids_ = *std::move(tokens);
+    }
     BW_ASSIGN_OR_RETURN(source_, ReadText("source", options_.source_vocab, facts_.source_tokens,
                                           *config_.mutable_source()));
     BW_ASSIGN_OR_RETURN(target_, ReadText("target", options_.target_vocab, facts_.target_tokens,
@@ -221,7 +241,7 @@ class MarianInitialiser {
 
   void SetDefaults() {
     v1::DecodeOptions& defaults = *config_.mutable_default_options();
-    defaults.set_beam_size(1);
+    defaults.set_beam_size(facts_.has_self_attention ? kTeacherBeam : 1);
     defaults.set_length_penalty(v1::LENGTH_PENALTY_POW);
     defaults.set_length_penalty_alpha(1);
     defaults.set_max_length_factor(2);
@@ -230,8 +250,10 @@ class MarianInitialiser {
     if (options_.shortlist.empty()) {
       defaults.set_renormalize(false);
     }
-    reasons_.push_back(absl::StrCat("default_options: as Firefox asks its models; '", kUnknown,
-                                    "' is never generated, as in Marian"));
+    reasons_.push_back(absl::StrCat("default_options: ",
+                                    facts_.has_self_attention ? "as OPUS-MT's decoder.yml has them"
+                                                              : "as Firefox asks its models",
+                                    "; '", kUnknown, "' is never generated, as in Marian"));
   }
 
   // By the flags, else by the file name; a shortlist whose name says another direction is refused.
@@ -270,6 +292,7 @@ class MarianInitialiser {
   v1::ModelConfig config_;
   std::unique_ptr<bundle::TextCodec> source_;
   std::unique_ptr<bundle::TextCodec> target_;
+  std::vector<std::string> token_ids_;  // tokens by ids; empty: those of the vocabularies
   std::vector<std::string> reasons_;
   Files files_;
 };

@@ -142,7 +142,7 @@ TEST(MarianTest, OptionsThatMakeNoSenseAreErrors) {
   EXPECT_THAT(Fault(MarianBin(MarianItems(model, false))), HasSubstr("[1, 256]"));
   model.encoder_layers = 3;
   EXPECT_THAT(Fault(MarianBin(MarianItems(model, false))),
-              HasSubstr("array 'encoder_l3_self_Wq' is missing"));
+              HasSubstr("array 'encoder_l3_self_Wk' is missing"));
   std::vector<MarianItem> items = MarianItems(RandomMarianModel(1), false);
   items.pop_back();
   EXPECT_THAT(Fault(MarianBin(items)), HasSubstr("has no options"));

@@ -55,7 +55,9 @@ MarianReference::Vector MarianReference::FeedForward(const Vector& x,
   const std::string name = layer + "_ffn";
   Vector y = Affine(x, name + "_W1", name + "_b1");
   for (double& value : y) {
-    value = std::max(value, 0.0);
+    value = !model_.attends() ? std::max(value, 0.0)
+            : model_.tied     ? value / (1 + std::exp(-value))
+                              : value / 2 * std::erfc(-value / std::sqrt(2.0));
   }
   return AddedNorm(Affine(y, name + "_W2", name + "_b2"), x, name + "_ffn");
 }
@@ -117,6 +119,7 @@ MarianReference::Search MarianReference::Start(const std::vector<int32_t>& sourc
     }
     search.memory = std::move(next);
   }
+  search.read.resize(static_cast<size_t>(model_.decoder_layers));
   search.cells.assign(static_cast<size_t>(model_.decoder_layers),
                       Vector(static_cast<size_t>(model_.width)));
   return search;
@@ -127,7 +130,7 @@ MarianReference::Vector MarianReference::Cell(const Vector& x, const std::string
   const size_t width = cell.size();
   const auto sigmoid = [](double value) { return 1 / (1 + std::exp(-value)); };
   Vector read(width);
-  if (!model_.gru) {
+  if (model_.decoder == MarianDecoder::kSsru) {
     const Vector forget = Affine(x, name + "_Wf", name + "_bf");
     const Vector input = Affine(x, name + "_W", "");
     for (size_t i = 0; i < width; ++i) {
@@ -155,8 +158,14 @@ MarianReference::Vector MarianReference::Step(Search& search) const {
   ++search.position;
   for (size_t i = 0; i < search.cells.size(); ++i) {
     const std::string layer = absl::StrCat("decoder_l", i + 1);
-    const Vector read = Cell(x, layer + "_rnn", search.cells[i]);
-    const Vector y = AddedNorm(read, x, layer + "_rnn_ffn");
+    Vector y;
+    if (model_.attends()) {
+      search.read[i].push_back(x);
+      y = Attention(x, search.read[i], layer + "_self");
+    } else {
+      const Vector read = Cell(x, layer + "_rnn", search.cells[i]);
+      y = AddedNorm(read, x, layer + "_rnn_ffn");
+    }
     x = FeedForward(Attention(y, search.memory, layer + "_context"), layer);
   }
   const MarianMatrix& bias = Array("decoder_ff_logit_out_b");

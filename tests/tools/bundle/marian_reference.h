@@ -33,6 +33,7 @@ class MarianReference {
   struct Search {
     Rows memory;
     Rows cells;
+    std::vector<Rows> read;  // of self-attention, by layer: what it read in each step
     int position = 0;
     int32_t token = 0;
   };

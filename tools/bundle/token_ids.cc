@@ -1,0 +1,182 @@
+#include "tools/bundle/token_ids.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <map>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ops/base/printable.h"
+#include "ops/base/status.h"
+
+namespace beamwright::tools {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+
+constexpr int kMostTokens = 1 << 22;
+constexpr char kWordBegin[] = "\xe2\x96\x81";
+
+// Of sentencepiece_model.proto: fields of ModelProto and of SentencePiece, and kinds of pieces.
+constexpr int kPieces = 1;
+constexpr int kPiece = 1;
+constexpr int kType = 3;
+constexpr int kUnknown = 2;
+constexpr int kControl = 3;
+constexpr int kUserDefined = 4;
+constexpr int kUnused = 5;
+
+// A YAML scalar; nothing if it is not whole.
+std::optional<std::string> Scalar(absl::string_view text) {
+  std::string token;
+  if (absl::StartsWith(text, "\"")) {
+    const bool is_whole = text.size() >= 2 && absl::EndsWith(text, "\"");
+    return is_whole && absl::CUnescape(text.substr(1, text.size() - 2), &token)
+               ? std::make_optional(token)
+               : std::nullopt;
+  }
+  if (absl::StartsWith(text, "'")) {
+    return text.size() >= 2 && absl::EndsWith(text, "'")
+               ? std::make_optional(
+                     absl::StrReplaceAll(text.substr(1, text.size() - 2), {{"''", "'"}}))
+               : std::nullopt;
+  }
+  return std::string(text);
+}
+
+void AppendField(int field, absl::string_view bytes, std::string& out) {
+  const auto number = [&out](uint64_t value) {
+    for (; value >= 0x80; value >>= 7) {
+      out.push_back(static_cast<char>(value | 0x80));
+    }
+    out.push_back(static_cast<char>(value));
+  };
+  number(static_cast<uint64_t>(field) << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  number(bytes.size());
+  absl::StrAppend(&out, bytes);
+}
+
+// A SentencePiece of this kind, without a score.
+std::string PieceOf(absl::string_view text, int type) {
+  std::string piece;
+  AppendField(kPiece, text, piece);
+  piece.push_back(static_cast<char>(kType << 3 | WireFormatLite::WIRETYPE_VARINT));
+  piece.push_back(static_cast<char>(type));
+  return piece;
+}
+
+// The text of a SentencePiece message.
+std::optional<std::string> TextOf(const std::string& piece) {
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(piece.data()),
+                      static_cast<int>(piece.size()));
+  std::optional<std::string> text;
+  while (const uint32_t tag = in.ReadTag()) {
+    if (tag == (kPiece << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
+      if (!WireFormatLite::ReadBytes(&in, &text.emplace())) {
+        return std::nullopt;
+      }
+    } else if (!WireFormatLite::SkipField(&in, tag)) {
+      return std::nullopt;
+    }
+  }
+  return in.ConsumedEntireMessage() ? text : std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReadTokenIds(absl::string_view content) {
+  std::map<int, std::string> by_id;
+  int line_number = 0;
+  for (absl::string_view line : absl::StrSplit(content, '\n')) {
+    ++line_number;
+    line = absl::StripAsciiWhitespace(line);
+    if (line_number == 1) {
+      absl::ConsumePrefix(&line, "{");  // JSON
+    }
+    absl::ConsumeSuffix(&line, "}");
+    line = absl::StripAsciiWhitespace(absl::StripSuffix(line, ","));
+    if (line.empty()) {
+      continue;
+    }
+    const size_t colon = line.rfind(':');
+    int id = -1;
+    if (colon == absl::string_view::npos || !absl::SimpleAtoi(line.substr(colon + 1), &id) ||
+        id < 0 || id >= kMostTokens) {
+      return Invalid("line ", line_number, " is not 'token: id'");
+    }
+    const auto token = Scalar(absl::StripAsciiWhitespace(line.substr(0, colon)));
+    if (!token.has_value() || token->empty()) {
+      return Invalid("line ", line_number, " has no token before its id");
+    }
+    if (!by_id.emplace(id, *token).second) {
+      return Invalid("line ", line_number, ": id ", id, " is there twice");
+    }
+  }
+  std::vector<std::string> tokens;
+  for (auto& [id, token] : by_id) {
+    if (id != static_cast<int>(tokens.size())) {
+      return Invalid("id ", tokens.size(), " is missing");
+    }
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+absl::StatusOr<std::string> NumberPieces(const std::string& model,
+                                         const std::vector<std::string>& tokens) {
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(model.data()),
+                      static_cast<int>(model.size()));
+  std::map<std::string, std::string> pieces;  // messages by their texts
+  std::string rest;
+  {
+    google::protobuf::io::StringOutputStream kept(&rest);
+    google::protobuf::io::CodedOutputStream out(&kept);
+    bool is_whole = true;
+    while (const uint32_t tag = is_whole ? in.ReadTag() : 0) {
+      if (tag != (kPieces << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
+        is_whole = WireFormatLite::SkipField(&in, tag, &out);
+        continue;
+      }
+      std::string piece;
+      is_whole = WireFormatLite::ReadBytes(&in, &piece);
+      const std::optional<std::string> text = TextOf(piece);
+      is_whole = is_whole && text.has_value();
+      if (is_whole) {
+        pieces.emplace(*text, std::move(piece));
+      }
+    }
+    if (!is_whole || !in.ConsumedEntireMessage() || pieces.empty()) {
+      return Invalid("is not a SentencePiece model");
+    }
+  }
+  std::string numbered;
+  size_t num_found = 0;
+  for (const std::string& token : tokens) {
+    const auto found = pieces.find(token);
+    if (token == "</s>" || token == "<unk>") {
+      AppendField(kPieces, PieceOf(token, token == "<unk>" ? kUnknown : kControl), numbered);
+    } else if (found != pieces.end()) {
+      AppendField(kPieces, found->second, numbered);
+      ++num_found;
+    } else if (absl::StartsWith(token, ">>") && absl::EndsWith(token, "<<")) {
+      AppendField(kPieces, PieceOf(absl::StrCat(kWordBegin, token), kUserDefined), numbered);
+    } else {
+      AppendField(kPieces, PieceOf(token, kUnused), numbered);
+    }
+  }
+  if (num_found == 0) {
+    return Invalid("has no piece that is one of the tokens with ids; is it of another model?");
+  }
+  return numbered + rest;
+}
+
+}  // namespace beamwright::tools
