@@ -11,6 +11,7 @@
 #include "engine/bundle/byte_pieces.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/cut_text.h"
+#include "engine/bundle/joiner_codec.h"
 #include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -42,6 +43,9 @@ class TableCodec : public CodecBase {
       if (!vocabulary.ok()) {
         return Annotate(vocabulary.status(),
                         absl::StrCat("vocabulary: '", config.vocabulary(), "'"));
+      }
+      if (HasJoiners(config, *vocabulary)) {
+        return CreateJoinerCodec(config, *std::move(vocabulary));
       }
       if (HasOtherMarks(config, *vocabulary)) {
         return CreateMarkedCodec(config, *std::move(vocabulary));

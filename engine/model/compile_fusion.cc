@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "engine/bundle/joiner_codec.h"
 #include "engine/fusion/arpa.h"
 #include "engine/model/compile_graphs.h"
 #include "ops/base/status.h"
@@ -146,6 +147,9 @@ absl::StatusOr<fusion::WordTokens> WordTokensOf(const Parts& parts) {
   const v1::TextConfig& target = parts.config.target();
   if (target.form() == v1::TEXT_FORM_IDS || target.form() == v1::TEXT_FORM_WHITESPACE) {
     return Invalid("the target has no text in which words could be found");
+  }
+  if (bundle::IsJoinerCodec(*parts.target)) {
+    return Invalid("words are not found in the text of tokens with OpenNMT's joiner '￭'");
   }
   fusion::WordTokens tokens;
   tokens.ends = parts.target->end_ids();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/bundle/joiner_codec.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
 #include "engine/options/fusion_options.h"
@@ -115,6 +116,12 @@ class Reader : private OptionTokens {
   void SetStopStrings(search::SearchOptions& search) {
     constexpr size_t kMostBytes = 256;
     std::vector<std::string> strings;
+    if (merged_.stop_strings_size() > 0 && bundle::IsJoinerCodec(model().target())) {
+      Add("stop_strings",
+          "are not found in the text of tokens with OpenNMT's joiner '￭'; end the answer at "
+          "tokens");
+      return;
+    }
     for (int i = 0; i < merged_.stop_strings_size(); ++i) {
       const std::string& string = merged_.stop_strings(i);
       if (string.empty() || string.size() > kMostBytes) {

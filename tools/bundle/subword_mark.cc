@@ -11,6 +11,7 @@ namespace beamwright::tools {
 namespace {
 
 constexpr absl::string_view kWordBegin = "\xE2\x96\x81";  // U+2581
+constexpr absl::string_view kJoiner = "\xEF\xBF\xAD";     // U+FFED
 constexpr absl::string_view kGptSpace = "\xC4\xA0";       // U+0120
 
 // Whether every character is ASCII or a letter with which icefall writes a byte.
@@ -71,6 +72,9 @@ std::optional<v1::SubwordMark> FindSubwordMark(const std::string& side,
   };
   const int64_t word_begins =
       count([](absl::string_view token) { return absl::StartsWith(token, kWordBegin); });
+  const int64_t joiners = count([](absl::string_view token) {
+    return absl::StartsWith(token, kJoiner) || absl::EndsWith(token, kJoiner);
+  });
   struct {
     int64_t found;
     v1::SubwordMark mark;
@@ -79,6 +83,9 @@ std::optional<v1::SubwordMark> FindSubwordMark(const std::string& side,
       {AreIcefallBytes(tokens) ? word_begins : 0, v1::SUBWORD_MARK_ICEFALL_BYTES,
        "tokens begin with '▁', and all are ASCII or letters of icefall's byte-level BPE: each "
        "character is a byte"},
+      // The vocabulary itself says that it has joiners (bundle::HasJoiners).
+      {word_begins == 0 && joiners > 1 ? joiners : 0, v1::SUBWORD_MARK_WORD_BEGIN,
+       "tokens have OpenNMT's joiner '￭', which takes the place of a space"},
       {word_begins, v1::SUBWORD_MARK_WORD_BEGIN, "tokens begin with '▁', which begins a word"},
       {begins(kGptSpace), v1::SUBWORD_MARK_BYTES,
        "tokens begin with 'Ġ', the space of byte-level BPE: each character is a byte"},

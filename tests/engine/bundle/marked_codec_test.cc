@@ -135,5 +135,53 @@ TEST(MarkedCodecTest, WhateverIsWrittenIsRead) {
   }
 }
 
+// OpenNMT's joiner: no space stands next to it.
+TEST(JoinerCodecTest, ASpaceStandsWhereNoTokenJoins) {
+  const auto codec =
+      Marked(v1::SUBWORD_MARK_WORD_BEGIN, "<unk>\nlow\n￭er\n(￭\n￭)\n￭-￭\n￭\nlo\n￭w\n", "<unk>");
+  EXPECT_EQ(codec->Decode({1, 2, 3, 1, 4, 1, 5, 1}), "lower (low) low-low");
+  EXPECT_THAT(codec->Encode("lower (low) low-low")->ids, ElementsAre(1, 2, 3, 1, 4, 1, 5, 1));
+  // A joiner alone joins as well, and nothing is written for one at an end.
+  EXPECT_EQ(codec->Decode({1, 6, 1, 6}), "lowlow");
+  EXPECT_EQ(codec->Decode({2, 3}), "er (");
+  EXPECT_EQ(codec->Decode(*codec->EncodePart("er (")), "er (");
+  const auto text = codec->Encode("low x)");
+  EXPECT_THAT(text->ids, ElementsAre(1, 0, 4));
+  EXPECT_THAT(text->unknown_positions, ElementsAre(1));
+  EXPECT_FALSE(Marked(v1::SUBWORD_MARK_WORD_BEGIN, "￭a\nb￭\n")->Encode("aba c").ok());
+}
+
+// The text of an answer, read as a target, is tokens that write the same text.
+TEST(JoinerCodecTest, WhateverIsWrittenIsRead) {
+  const std::vector<std::string> parts = {"a", "b", "é", "旗", "-", "aa"};
+  std::mt19937 random(9);
+  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  for (int round = 0; round < 3000; ++round) {
+    std::string vocabulary = "￭x\ny￭\n";
+    const size_t size = 3 + below(8);
+    for (size_t token = 2; token < size; ++token) {
+      std::string text;
+      for (size_t part = 0; part <= below(2); ++part) {
+        text += parts[below(parts.size())];
+      }
+      absl::StrAppend(&vocabulary, below(3) == 0 ? "￭" : "", below(9) == 0 ? "" : text,
+                      below(3) == 0 ? "￭" : "", "\n");
+    }
+    const auto codec = Marked(v1::SUBWORD_MARK_WORD_BEGIN, vocabulary);
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i <= below(6); ++i) {
+      ids.push_back(static_cast<int32_t>(below(size)));
+    }
+    const std::string text = codec->Decode(ids);
+    if (text.empty()) {
+      continue;
+    }
+    const absl::StatusOr<std::vector<int32_t>> again = codec->EncodePart(text);
+    ASSERT_TRUE(again.ok()) << again.status() << " of '" << text << "' with\n" << vocabulary;
+    ASSERT_EQ(codec->Decode(*again), text) << vocabulary;
+    ASSERT_LE(again->size(), ids.size());
+  }
+}
+
 }  // namespace
 }  // namespace beamwright::bundle

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tools/bundle/subword_mark.h"
+
 namespace beamwright::tools {
 namespace {
 
@@ -63,6 +65,18 @@ TEST(TokenFile, FaultsAreNamed) {
   EXPECT_THAT(message("{\"a\": \"0\"}"), HasSubstr("'a' has no id"));
   EXPECT_THAT(message("{\"a\": 0.5}"), HasSubstr("'a' has no id"));
   EXPECT_THAT(message("{\"a\": 1e300}"), HasSubstr("'a' has no id"));
+}
+
+TEST(SubwordMark, JoinersOfOpenNmtAreRecognised) {
+  std::vector<std::string> reasons;
+  const auto mark = FindSubwordMark("target", {"<unk>", "low", "￭er", "(￭"}, reasons);
+  ASSERT_TRUE(mark.has_value());
+  EXPECT_EQ(*mark, v1::SUBWORD_MARK_WORD_BEGIN);  // the vocabulary says the rest
+  EXPECT_THAT(reasons, ElementsAre(HasSubstr("2 tokens have OpenNMT's joiner '￭'")));
+  // Next to SentencePiece's mark it is a character.
+  reasons.clear();
+  EXPECT_TRUE(FindSubwordMark("target", {"▁low", "￭er", "(￭"}, reasons).has_value());
+  EXPECT_THAT(reasons, ElementsAre(HasSubstr("'▁', which begins a word")));
 }
 
 }  // namespace
