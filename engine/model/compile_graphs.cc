@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/model/compile_streaming.h"
 #include "engine/model/decoder_inputs.h"
+#include "engine/model/longest_source.h"
 #include "engine/model/self_check.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
@@ -222,7 +223,7 @@ ops::ScoreKind KindOf(v1::LogitsKind kind) {
 
 absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
                                                             const v1::EncoderConfig& config,
-                                                            const DecodeModel::Parts& model) {
+                                                            DecodeModel::Parts& model) {
   auto encoder = std::make_unique<EncoderPart>();
   ops::TakeAndGiveF32(graph);
   BW_RETURN_IF_ERROR(FindEncoderInputs(graph, config, *encoder));
@@ -242,9 +243,11 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
   } else if (config.length_kind() != v1::LENGTH_INPUT_LENGTHS) {
     rows.mask = encoder->length_input;
   }
+  int64_t longest = 0;
   if (!config.has_streaming()) {
     const int parameter = graph.parameters[static_cast<size_t>(encoder->input)];
     rows.length_axis = LengthAxisOf(config, graph.node(parameter).outputs[0].shape);
+    longest = LongestSource(graph, encoder->input, rows.length_axis);
   }
   BW_ASSIGN_OR_RETURN(encoder->model, ops::Model::Compile(std::move(graph), model.precision.encoder,
                                                           rows, encoder->proof));
@@ -267,6 +270,12 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
   }
   BW_RETURN_IF_ERROR(CheckSourceTable(*model.source, *encoder));
   BW_RETURN_IF_ERROR(SelfCheck(*encoder, model.source->size()));
+  const int64_t allowed = model.config.limits().max_source_length();
+  if (longest >= encoder->trial_length && (allowed == 0 || longest < allowed) &&
+      encoder->length_axis == rows.length_axis &&
+      FailsOn(*encoder, longest + 1, model.source->size())) {
+    model.config.mutable_limits()->set_max_source_length(static_cast<int32_t>(longest));
+  }
   return encoder;
 }
 

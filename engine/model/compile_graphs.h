@@ -12,10 +12,11 @@ namespace beamwright::engine {
 // Which kind of scores a graph gives.
 ops::ScoreKind KindOf(v1::LogitsKind kind);
 
-// `model` has its texts, precision and options.
+// `model` has its texts, precision and options; its limits are lowered to the sources that the
+// encoder's tables of positions hold.
 absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
                                                             const v1::EncoderConfig& config,
-                                                            const DecodeModel::Parts& model);
+                                                            DecodeModel::Parts& model);
 
 // Compiles a decoder as the configuration says, and finds where its inputs come from. encoder: null
 // if it reads none. Errors name the field of model.textproto or the layer.

@@ -260,6 +260,11 @@ int64_t LeastLength(const EncoderPart& encoder, int64_t fails, int64_t works, in
 
 }  // namespace
 
+bool FailsOn(const EncoderPart& encoder, int64_t length, int num_tokens) {
+  std::mt19937 random(20066);
+  return !RunEncoder(encoder, RandomTrial(encoder, 1, length, num_tokens, random)).ok();
+}
+
 absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
   std::mt19937 random(20061);
   absl::Status shorter;

@@ -2,6 +2,8 @@
 #ifndef BEAMWRIGHT_ENGINE_MODEL_SELF_CHECK_H_
 #define BEAMWRIGHT_ENGINE_MODEL_SELF_CHECK_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "engine/model/parts.h"
 
@@ -12,6 +14,9 @@ namespace beamwright::engine {
 // encoder.trial_length. num_tokens: of the source vocabulary; 0: it has none. An error if the
 // encoder fails on random sources.
 absl::Status SelfCheck(EncoderPart& encoder, int num_tokens);
+
+// Whether the encoder fails on a random source of this length.
+bool FailsOn(const EncoderPart& encoder, int64_t length, int num_tokens);
 
 // The same for rows stacked, which fall back to one at a time, also where a step fails.
 void SelfCheck(DecoderPart& decoder, int num_tokens);

@@ -110,6 +110,53 @@ TEST(LeastLengthTest, IsFoundAtLoadAndAskedFor) {
   }
 }
 
+// Features [rows, frames, 3] and what a table of `extent` positions gives them: gathered by
+// position + `first`, or the front of it; as scores.
+bundle::Bundle OfPositions(int64_t extent, int64_t first, bool is_sliced) {
+  GraphBuilder graph;
+  const auto frames = graph.Parameter("frames", ops::DType::kF32, {-1, -1, 3});
+  const auto shape = graph.Add("ShapeOf", {frames}, {{"output_type", std::string("i64")}});
+  const auto length = graph.Add("Gather", {shape, graph.Int(1), graph.Int(0)});
+  const auto table = graph.Constant(ops::Tensor::Of<float>(
+      {extent, 3}, std::vector<float>(static_cast<size_t>(extent * 3), 0.5F)));
+  GraphBuilder::Value positions;
+  if (is_sliced) {
+    const auto end = graph.Add("Unsqueeze", {length, graph.Ints({0})});
+    positions = graph.Add("Slice", {table, graph.Ints({0}), end, graph.Ints({1}), graph.Ints({0})});
+  } else {
+    const auto numbers = graph.Add(
+        "Range", {graph.Int(first), graph.Add("Add", {length, graph.Int(first)}), graph.Int(1)},
+        {{"output_type", std::string("i64")}});
+    positions = graph.Add("Gather", {table, numbers, graph.Int(0)});
+  }
+  const auto x = graph.Add("Add", {frames, positions});
+  graph.Result("scores", Scores(graph, graph.Add("Transpose", {x, graph.Ints({0, 2, 1})}), 3, 1));
+  return Bundle(graph.Build());
+}
+
+// Sources beyond a table of positions are the caller's fault, whose message has the longest.
+TEST(LongestSourceTest, TablesOfPositionsAreFoundAtLoad) {
+  struct {
+    int64_t extent;
+    int64_t first;
+    bool is_sliced;
+    int64_t longest;
+  } const cases[] = {{40, 0, false, 40}, {514, 2, false, 512}, {77, 0, true, 77}};
+  for (const auto& each : cases) {
+    const ModelPtr model = Compiled(OfPositions(each.extent, each.first, each.is_sliced));
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(model->Describe().config().limits().max_source_length(), each.longest);
+    EXPECT_TRUE(Started()->DecodeAndWait(model, Source({each.longest, 3}), {}).ok());
+    EXPECT_THAT(FaultOf(model, Source({each.longest + 1, 3})),
+                HasSubstr(absl::StrCat("source has ", each.longest + 1, " tokens; at most ",
+                                       each.longest, " are allowed")));
+  }
+  bundle::Bundle lower = OfPositions(40, 0, false);
+  lower.config.mutable_limits()->set_max_source_length(30);
+  EXPECT_EQ(Compiled(std::move(lower))->Describe().config().limits().max_source_length(), 30);
+  EXPECT_EQ(Compiled(OfFeatures(1))->Describe().config().limits().max_source_length(), 0);
+}
+
 TEST(LeastLengthTest, AnEncoderOfAnyLengthHasNone) {
   const ModelPtr model = Compiled(OfFeatures(1));
   ASSERT_NE(model, nullptr);
