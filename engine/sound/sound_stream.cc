@@ -48,9 +48,11 @@ absl::Status ReadSamples(const Format& format, absl::string_view bytes,
       continue;
     }
     const auto sample = SampleAt<float>(bytes, i);
-    if (!std::isfinite(sample)) {
+    // NaN is refused as well. Louder samples could overflow the power spectrum of a window.
+    constexpr float kLoudest = 2147483648.0F;
+    if (!(std::abs(sample) <= kLoudest)) {
       samples.resize(before);
-      return Invalid("sample ", i, " is ", sample, "; samples are finite");
+      return Invalid("sample ", i, " is ", sample, "; at most +-2147483648 is allowed");
     }
     samples.push_back(sample);
   }

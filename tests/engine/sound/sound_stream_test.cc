@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numbers>
 #include <string>
+#include <vector>
 
 namespace beamwright::sound {
 namespace {
@@ -73,11 +75,24 @@ TEST(SoundStreamTest, RefusesHalfASampleAndWhatIsNotFinite) {
   const std::string bytes = Bytes(
       {0, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}, true);
   EXPECT_THAT(std::string(floats.Add(bytes, features).message()), HasSubstr("sample 1 is nan"));
+  EXPECT_THAT(std::string(floats.Add(Bytes({-3e38F}, true), features).message()),
+              HasSubstr("sample 0 is -3e+38; at most"));
   // Nothing was taken of them.
   const std::string rest = Bytes(Tone(16000, 700, 440), true);
   ASSERT_TRUE(floats.Add(rest, features).ok());
   floats.Finish(features);
   EXPECT_EQ(features, Features({true, 16000}, rest));
+}
+
+TEST(SoundStreamTest, TheLoudestSampleHasFiniteFeatures) {
+  std::vector<float> samples(16000);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i] = i % 2 == 0 ? 2147483648.0F : -2147483648.0F;
+  }
+  const std::vector<float> features = Features({true, 16000}, Bytes(samples, true));
+  ASSERT_FALSE(features.empty());
+  EXPECT_TRUE(std::all_of(features.begin(), features.end(),
+                          [](float feature) { return std::isfinite(feature); }));
 }
 
 TEST(SoundStreamTest, RefusesFormats) {
