@@ -93,7 +93,8 @@ int64_t ListBytes(const search::SearchOptions& options) {
              (single + count(processors.suppressed_sequences) + count(constraints.required)) +
          kAutomatonBytes * hotwords +
          (options.stop_strings != nullptr ? options.stop_strings->num_bytes() : 0) +
-         (constraints.allowed != nullptr ? constraints.allowed->num_bytes() : 0);
+         (constraints.allowed != nullptr ? constraints.allowed->num_bytes() : 0) +
+         (constraints.text != nullptr ? grammar::Constraint::kMostBytes : 0);
 }
 
 }  // namespace

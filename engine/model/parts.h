@@ -14,6 +14,7 @@
 #include "engine/fusion/lexicon.h"
 #include "engine/fusion/ngram_model.h"
 #include "engine/fusion/word_ngram.h"
+#include "engine/grammar/token_texts.h"
 #include "engine/model/ctc_output.h"
 #include "engine/model/decode_model.h"
 #include "engine/model/lexical_table.h"
@@ -205,6 +206,7 @@ struct DecodeModel::Parts {
   v1::ModelConfig config;
   CompileOptions options;
   mutable OptionsCache resolved_options;
+  grammar::SharedTokenTexts token_texts;  // of the target, for requests with a grammar
   std::shared_ptr<const bundle::TextCodec> source;
   std::shared_ptr<const bundle::TextCodec> target;
   std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;

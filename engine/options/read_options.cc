@@ -6,12 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/joiner_codec.h"
+#include "engine/grammar/json_schema.h"
+#include "engine/grammar/program.h"
+#include "engine/grammar/regex.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
 #include "engine/options/fusion_options.h"
 #include "engine/options/option_tokens.h"
 #include "engine/options/target_tokens.h"
 #include "engine/status/fault.h"
+#include "ops/base/status.h"
 
 namespace beamwright::engine {
 namespace {
@@ -38,6 +42,37 @@ search::Sampling SamplingOf(v1::Sampling sampling) {
     default:
       return search::Sampling::kNone;
   }
+}
+
+absl::StatusOr<grammar::Program> CompileRegex(absl::string_view pattern) {
+  grammar::Grammar made;
+  BW_ASSIGN_OR_RETURN(grammar::Part part, grammar::ReadRegex(pattern));
+  made.rules.push_back(std::move(part));
+  return grammar::Compile(made);
+}
+
+absl::StatusOr<grammar::Program> CompileSchema(absl::string_view schema) {
+  BW_ASSIGN_OR_RETURN(const grammar::Grammar made, grammar::ReadJsonSchema(schema));
+  return grammar::Compile(made);
+}
+
+// Made once for a model: some tens of milliseconds for a hundred thousand tokens.
+std::shared_ptr<const grammar::TokenTexts> TokenTextsOf(const DecodeModel& model) {
+  return model.parts().token_texts.Get([&model] {
+    const bundle::TextCodec& codec = model.target();
+    const int vocabulary = model.parts().vocabulary_size();
+    const int count = codec.size() > 0 ? std::min(codec.size(), vocabulary) : vocabulary;
+    const auto writer = [&codec](int32_t token, bool is_first) {
+      return codec.Written(token, is_first);
+    };
+    bool drops_last_space = false;
+    for (int32_t token = 0; token < count && !drops_last_space; ++token) {
+      const std::string text = writer(token, /*is_first=*/true);
+      drops_last_space =
+          text.size() > 1 && text.back() == ' ' && codec.Decode({token}) + " " == text;
+    }
+    return std::make_shared<const grammar::TokenTexts>(count, writer, drops_last_space);
+  });
 }
 
 // Fills SearchOptions and collects what is wrong on the way.
@@ -168,6 +203,7 @@ class Reader : private OptionTokens {
     constraints.required_in_order = merged_.required_in_order();
     SetHotwords(search);
     SetAllowed(search);
+    SetText(search);
   }
 
   void SetHotwords(search::SearchOptions& search) {
@@ -198,6 +234,39 @@ class Reader : private OptionTokens {
             std::make_shared<const search::TokenTrie>(std::move(entries), search.end_tokens);
       }
     }
+  }
+
+  void SetText(search::SearchOptions& search) {
+    const bool is_regex = merged_.has_regex();
+    if (!is_regex && !merged_.has_json_schema()) {
+      return;
+    }
+    if (is_regex && merged_.has_json_schema()) {
+      Add("regex and json_schema", "exclude each other");
+      return;
+    }
+    const char* const field = is_regex ? "regex" : "json_schema";
+    if (search.end_tokens.empty()) {
+      Add(field, "the model has no end token that could close a text");
+      return;
+    }
+    if (bundle::IsJoinerCodec(model().target())) {
+      Add(field,
+          "is not served where tokens have OpenNMT's joiner '￭': their texts depend on others");
+      return;
+    }
+    auto program = is_regex ? CompileRegex(merged_.regex()) : CompileSchema(merged_.json_schema());
+    if (!program.ok()) {
+      Add(field, program.status().message());
+      return;
+    }
+    auto constraint = std::make_shared<const grammar::Constraint>(
+        field, *std::move(program), TokenTextsOf(model()), search.end_tokens);
+    if (!constraint->MaySpell(/*begins_text=*/search.constraints.prefix.empty())) {
+      Add(field, "the model's tokens spell no text of it");
+      return;
+    }
+    search.constraints.text = std::move(constraint);
   }
 
   void SetSampling(search::SearchOptions& search) {

@@ -4,6 +4,7 @@
 #define BEAMWRIGHT_ENGINE_SEARCH_CONSTRAINT_PROCESSORS_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/search/options.h"
@@ -25,6 +26,34 @@ class AllowedEntries final : public Processor {
 
  private:
   std::shared_ptr<const TokenTrie> trie_;
+};
+
+// What hypotheses write behind the target prefix is a text of a grammar. State: the constraint's,
+// and below 0 as long as the row reads the prefix.
+class TextOfGrammar final : public Processor {
+ public:
+  TextOfGrammar(std::shared_ptr<const grammar::Constraint> constraint, size_t prefix)
+      : constraint_(std::move(constraint)), prefix_(static_cast<int64_t>(prefix)) {}
+  absl::string_view option() const override { return constraint_->option(); }
+  int64_t Start() const override { return prefix_ > 0 ? -prefix_ : constraint_->Start(true); }
+  int64_t Next(int64_t state, int32_t token) const override {
+    if (state < 0) {
+      return state == -1 ? constraint_->Start(false) : state + 1;
+    }
+    return constraint_->Next(state, token);
+  }
+  void Apply(const RowView& row, RuleBuffer& rules) const override {
+    std::vector<int32_t>& tokens = rules.NewSet();
+    constraint_->AppendAllowed(row.state, tokens);
+    rules.Allow(tokens);
+  }
+  bool MayBeCut(int64_t state) const override {
+    return state >= 0 && constraint_->IsComplete(state);
+  }
+
+ private:
+  std::shared_ptr<const grammar::Constraint> constraint_;
+  int64_t prefix_;
 };
 
 // Only these tokens, and the end tokens.

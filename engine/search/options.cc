@@ -105,6 +105,9 @@ void CheckConstraints(const SearchOptions& options, Faults& faults) {
   if (constraints.allowed != nullptr && options.end_tokens.empty()) {
     faults.Add("allowed_sequences: there is no end token that could close them");
   }
+  if (constraints.text != nullptr && options.end_tokens.empty()) {
+    faults.Add(constraints.text->option(), ": there is no end token that could close a text");
+  }
   if (!(constraints.soft_prefix_weight >= 0) || !(constraints.soft_prefix_weight < 1)) {
     faults.Add("soft_prefix_weight is ", constraints.soft_prefix_weight, ", must be in [0, 1)");
   }

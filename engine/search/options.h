@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/grammar/constraint.h"
 #include "engine/search/fusion.h"
 #include "engine/search/stop_strings.h"
 #include "engine/search/token_trie.h"
@@ -60,8 +61,10 @@ struct ConstraintOptions {
   bool score_prefix = false;      // its log-probabilities and its length count in scores
   TokenSequence soft_prefix;      // what follows the prefix, by preference:
   double soft_prefix_weight = 0;  // in [0, 1): probability moved to it while a row has followed it
-  // Hypotheses are entries of it, each closed by an end token; may be null.
+  // Hypotheses are entries of it, each closed by an end token; or null.
   std::shared_ptr<const TokenTrie> allowed;
+  // What hypotheses write behind the prefix is one of its texts, then an end token; may be null.
+  std::shared_ptr<const grammar::Constraint> text;
   std::vector<int32_t> shortlist;       // only these and the end tokens; ascending; empty: all
   std::vector<TokenSequence> required;  // each occurs; they share no tokens
   bool required_in_order = false;

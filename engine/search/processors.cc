@@ -173,6 +173,9 @@ void AddConstraints(const SearchOptions& options, Chain& chain) {
   if (wanted.allowed != nullptr) {
     chain.push_back(std::make_unique<AllowedEntries>(wanted.allowed));
   }
+  if (wanted.text != nullptr) {
+    chain.push_back(std::make_unique<TextOfGrammar>(wanted.text, wanted.prefix.size()));
+  }
   if (!wanted.required.empty()) {
     chain.push_back(std::make_unique<LexicalConstraints>(wanted.required, wanted.required_in_order,
                                                          options.end_tokens));

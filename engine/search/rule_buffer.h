@@ -25,6 +25,11 @@ class RuleBuffer {
   // Only these may be chosen, besides what earlier calls left: sets intersect. `tokens` ascending;
   // must live as long as the rules if it is the only set.
   void Allow(absl::Span<const int32_t> tokens);
+  // Empty room for a set that Allow is to take. At most one for a row.
+  std::vector<int32_t>& NewSet() {
+    set_.clear();
+    return set_;
+  }
   // One more may be chosen, whatever Allow left: the blank of a search over frames. After the last
   // Allow.
   void AllowAlso(int32_t token);
@@ -57,6 +62,7 @@ class RuleBuffer {
   int num_masks_ = 0;
   bool has_allowed_ = false;
   absl::Span<const int32_t> allowed_;
+  std::vector<int32_t> set_;
   std::vector<int32_t> intersection_;
   std::vector<int32_t> scratch_;
   float temperature_ = 1;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <regex>
 
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/request/answer_text.h"
@@ -100,6 +101,7 @@ Call RandomCall(std::mt19937& random) {
     const std::vector<int32_t> ids = letters(1, 3);
     o.add_hotwords()->mutable_ids()->mutable_ids()->Add(ids.begin(), ids.end());
   }
+  if (some()) o.set_regex(in(0, 1) == 0 ? "( ?[2-4])+" : "( ?[2-9]){2}( ?[3-5]){0,3}");
   if (some()) SetIds(letters(1, 2), o.add_required_sequences());
   if (some()) o.set_top_tokens(3);
   if (some()) o.set_lattice(true);
@@ -544,6 +546,66 @@ TEST_F(EngineOptionsTest, StopStringsEndTexts) {
   EXPECT_THAT(message, HasSubstr("options.stop_strings[0]: has 0 bytes, must have 1 to 256"));
   EXPECT_THAT(message, HasSubstr("options.stop_strings[1]: has 257 bytes"));
   EXPECT_THAT(message, HasSubstr("options.logit_bias[0].bias: is not set"));
+}
+
+// As std::regex reads the patterns, in beams, samples, behind a prefix and with other options.
+TEST_F(EngineOptionsTest, AnswersAreTextsOfTheGrammar) {
+  const std::vector<std::string> patterns = {"( ?[2-4])+", "( ?2| ?3 4)*( ?5)?", " ?[2-6]( [^3])*",
+                                             "( ?\\d){3}", "( ?[23]){2,4} [4-6]"};
+  int found = 0;
+  for (int id = 0; id < 100; ++id) {
+    v1::DecodeOptions options;
+    options.set_max_length(9);
+    options.set_beam_size(6);
+    options.set_n_best(6);
+    if (id % 3 == 0) {
+      options.set_sampling(v1::SAMPLING_RANDOM);
+      options.set_seed(id);
+    } else if (id % 3 == 1) {
+      options.set_no_repeat_ngram(3);
+      options.set_stop(v1::STOP_MODE_NEVER);
+    }
+    const bool has_prefix = id % 2 == 1;
+    if (has_prefix) {
+      SetIds({2, 5}, options.mutable_target_prefix());
+    }
+    const std::string& pattern = patterns[static_cast<size_t>(id) % patterns.size()];
+    options.set_regex(pattern);
+    const auto decoded = Decode(options, {id % 50, 3});
+    ASSERT_TRUE(decoded.ok()) << pattern << ": " << decoded.status();
+    for (const v1::Hypothesis& one : decoded->hypotheses()) {
+      const std::string text = one.text().substr(has_prefix ? 3 : 0);  // "2 5"
+      EXPECT_TRUE(std::regex_match(text, std::regex(pattern))) << text << " of " << pattern;
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 300);
+  v1::DecodeOptions options;
+  options.set_max_length(6);
+  options.set_json_schema(R"({"type": "integer", "minimum": 3, "maximum": 4})");
+  options.set_n_best(4);
+  const auto decoded = Decode(options);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ASSERT_EQ(decoded->hypotheses_size(), 2);
+  EXPECT_EQ(decoded->hypotheses(0).text() == "3" ? "4" : "3", decoded->hypotheses(1).text());
+}
+
+TEST_F(EngineOptionsTest, FaultsOfGrammarsHaveTheirField) {
+  const auto message = [&](const std::string& regex, const std::string& schema) {
+    v1::DecodeOptions options;
+    options.set_max_length(2);
+    if (!regex.empty()) options.set_regex(regex);
+    if (!schema.empty()) options.set_json_schema(schema);
+    return std::string(Decode(options).status().message());
+  };
+  EXPECT_THAT(message("2(3", ""), HasSubstr("options.regex: at position 1: the group"));
+  EXPECT_THAT(message("[a-z]+", ""), HasSubstr("options.regex: the model's tokens spell no text"));
+  EXPECT_THAT(message("( ?2){3}", ""),
+              HasSubstr("within the maximum length of 2 tokens under regex"));
+  EXPECT_THAT(message("", R"({"oneOf": []})"),
+              HasSubstr("options.json_schema: the schema has 'oneOf'"));
+  EXPECT_THAT(message("2", "{}"), HasSubstr("regex and json_schema: exclude each other"));
+  EXPECT_THAT(message(std::string(16385, '2'), ""), HasSubstr("options.regex: "));
 }
 
 // exp(bias) times the odds of each token, over what remains.

@@ -14,7 +14,7 @@ OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
 OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
 OPS = [*OPS_LOOP, "ops/decoder", "ops/import"]
 # The parts of the engine that know no request.
-ENGINE_PARTS = [*OPS, "proto", "engine/status", "engine/search", "engine/search/frames", "engine/fusion",
+ENGINE_PARTS = [*OPS, "proto", "engine/status", "engine/grammar", "engine/search", "engine/search/frames", "engine/fusion",
                 "engine/bundle", "engine/sound", "engine/picture"]
 REQUEST = [*ENGINE_PARTS, "engine/model", "engine/request"]
 # What others see of the engine: its API, models, and what a caller says of a request.
@@ -37,9 +37,11 @@ ALLOWED = {
     "ops/decoder": OPS_LOOP,
     # Errors as data, below all that makes one.
     "engine/status": ["ops/base", "proto"],
-    "engine/search": ["ops/base"],
+    # Texts as automata over bytes: no token is chosen here.
+    "engine/grammar": ["ops/base"],
+    "engine/search": ["ops/base", "engine/grammar"],
     # Searches over frames use the plain parts of the search over tokens: processors, tries, scorers' weights.
-    "engine/search/frames": ["ops/base", "engine/search"],
+    "engine/search/frames": ["ops/base", "engine/grammar", "engine/search"],
     "engine/fusion": ["ops/base"],
     "engine/bundle": [*OPS_GRAPH, "ops/import", "proto", "engine/status", "engine/bundle/sentencepiece"],
     "engine/bundle/sentencepiece": [],

@@ -63,6 +63,7 @@ def test_sources_of_a_wrong_value(offline, source, message):
         ({"renormalize": 1}, "renormalize is int 1; True or False is expected"),
         ({"length_penalty": 2}, "length_penalty is int 2; one of none, pow, gnmt is expected"),
         ({"allowed_list": 3}, "allowed_list is int"),
+        ({"regex": 3}, "regex is int"),
         ({"suppress_tokens": 3}, "suppress_tokens is int"),
         ({"suppress_tokens": b"A"}, "suppress_tokens is bytes"),
         ({"suppress_tokens": np.zeros((2, 2), int)}, r"shape \(2, 2\)"),

@@ -4,6 +4,7 @@ import inspect
 import math
 import os
 import pathlib
+import re
 import subprocess
 import threading
 
@@ -66,6 +67,14 @@ def test_options_of_every_kind(client):
     assert (cut.text, cut.best.finish_reason) == ("R EH1", beamwright.FinishReason.STOP)
     assert cut == client.decode("read", target_prefix="R EH1", stop_strings=" D")
     assert client.decode("read", logit_bias={"EH1": 20, 25: 30, "IY1": -40}).tokens[0] == 25
+    for pattern in ("R (EH1|IY1) [DT]", "[A-Z]+( [A-Z]+[0-9]?){2,4}", "(\\w+ ){2,3}[DSZ]"):
+        held = [one for word in ("read", "house") for one in client.decode(word, regex=pattern, n_best=4)]
+        assert held
+        assert all(re.fullmatch(pattern, one.text) for one in held)
+    behind = client.decode("read", regex=" D( Z)?", target_prefix="R EH1").text
+    assert behind in {"R EH1 D", "R EH1 D Z"}
+    with pytest.raises(beamwright.BeamwrightError, match="json_schema: the model's tokens spell no text"):
+        client.decode("read", json_schema="{}")
     top = client.decode("read", top_tokens=3).best.top_tokens
     assert [len(one.tokens) for one in top] == [3] * len(top)
     steps = client.decode("read", lattice=True).lattice

@@ -109,6 +109,13 @@ TEST(MetamorphicTest, RenumberingTheVocabularyRenumbersTheAnswer) {
             return c.request.writes[static_cast<size_t>(to[static_cast<size_t>(token)])];
           });
     }
+    if (options.constraints.text != nullptr) {
+      std::vector<std::string> writes(c.request.writes.size());
+      for (size_t token = 0; token < writes.size(); ++token) {
+        writes[static_cast<size_t>(to[token])] = c.request.writes[token];
+      }
+      mapped.constraints.text = ConstraintOf(c.request.units, writes, mapped.end_tokens);
+    }
     for (search::Hotword& hotword : mapped.constraints.hotwords) {
       hotword.tokens = map(hotword.tokens);
     }

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 
 namespace beamwright::search_testing {
 namespace {
@@ -85,6 +89,32 @@ bool NaiveRules::IsEntry(const Tokens& tokens) const {
   return entries.empty() || std::count(entries.begin(), entries.end(), tokens) > 0;
 }
 
+namespace {
+
+bool Admits(absl::string_view text, const std::vector<std::string>& units, bool whole) {
+  return text.empty() || std::any_of(units.begin(), units.end(), [&](const std::string& unit) {
+           return (!whole && absl::StartsWith(unit, text)) ||
+                  (absl::StartsWith(text, unit) && Admits(text.substr(unit.size()), units, whole));
+         });
+}
+
+}  // namespace
+
+bool NaiveRules::IsOfGrammar(const Tokens& tokens, bool whole) const {
+  if (request_.units.empty()) {
+    return true;
+  }
+  std::string text;
+  for (size_t i = options_.constraints.prefix.size(); i < tokens.size(); ++i) {
+    const std::string& written = request_.writes[static_cast<size_t>(tokens[i])];
+    if (written.empty()) {
+      return false;
+    }
+    text += written;
+  }
+  return Admits(text, request_.units, whole);
+}
+
 // Whether `token` must not follow `tokens`. An n-gram that a prefix repeats by itself is not the
 // search's doing: only the new one counts.
 bool NaiveRules::Forbidden(const Tokens& tokens, int num_generated, int32_t token) const {
@@ -106,6 +136,7 @@ bool NaiveRules::Forbidden(const Tokens& tokens, int num_generated, int32_t toke
   return Contains(options_.banned_tokens, token) || Contains(p.suppressed, token) ||
          (num_generated == 0 && Contains(p.suppressed_at_begin, token)) ||
          (num_generated < p.min_length && Ends(token)) || !EntryMayGoOn(tokens, token) ||
+         !IsOfGrammar(Ends(token) ? tokens : next, /*whole=*/Ends(token)) ||
          (!shortlist.empty() && !Contains(shortlist, token) && !Ends(token)) ||
          (Ends(token) && Bank(tokens) < TotalRequired());
 }

@@ -28,6 +28,9 @@ class NaiveRules {
   bool Ends(int32_t token) const;
   // Whether the sequence is one of the allowed entries, if there are any.
   bool IsEntry(const Tokens& tokens) const;
+  // Whether what the tokens behind the target prefix write is a text of the grammar (whole), or
+  // begins one.
+  bool IsOfGrammar(const Tokens& tokens, bool whole) const;
   // Of the required sequences: how many tokens are met, and how many there are.
   int Bank(const Tokens& tokens) const;
   int TotalRequired() const;

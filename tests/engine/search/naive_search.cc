@@ -297,6 +297,7 @@ NaiveResult Search::Run() {
   bool any = !result_.hypotheses.empty();
   for (NaiveHypothesis& hypothesis : live_) {  // only at the maximum length
     if (rules_.IsEntry(hypothesis.tokens) &&
+        rules_.IsOfGrammar(hypothesis.tokens, /*whole=*/true) &&
         rules_.Bank(hypothesis.tokens) == rules_.TotalRequired()) {
       hypothesis.cut = any = true;
       result_.hypotheses.push_back(hypothesis);

@@ -46,6 +46,8 @@ struct NaiveRequest {
   // What options.stop_strings was made from, and what each token writes.
   std::vector<std::string> stops;
   std::vector<std::string> writes;
+  // What options.constraints.text was made from: its texts are any number of these in a row.
+  std::vector<std::string> units;
 };
 
 // No sampling. Stop mode kSafe runs to the end here, like kNever: that the answers are equal is

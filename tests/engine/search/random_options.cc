@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/grammar/constraint.h"
+#include "engine/grammar/program.h"
+#include "engine/grammar/regex.h"
 #include "tests/engine/search/table_model.h"
 
 namespace beamwright::search_testing {
@@ -23,6 +27,19 @@ std::vector<int32_t> Random::Tokens(const SearchOptions& options, int least, int
     }
   }
   return tokens;
+}
+
+std::shared_ptr<const grammar::Constraint> ConstraintOf(const std::vector<std::string>& units,
+                                                        const std::vector<std::string>& writes,
+                                                        const std::vector<int32_t>& end_tokens) {
+  grammar::Grammar made;
+  made.rules.push_back(*grammar::ReadRegex(absl::StrCat("(", absl::StrJoin(units, "|"), ")*")));
+  auto texts = std::make_shared<const grammar::TokenTexts>(
+      static_cast<int32_t>(writes.size()),
+      [&writes](int32_t token, bool /*is_first*/) { return writes[static_cast<size_t>(token)]; },
+      /*drops_last_space=*/false);
+  return std::make_shared<const grammar::Constraint>("regex", *grammar::Compile(made),
+                                                     std::move(texts), end_tokens);
 }
 
 void RandomiseSearch(Random& random, SearchOptions& options) {
@@ -186,15 +203,31 @@ std::string Letters(Random& random, int least, int most) {
   return text;
 }
 
+void RandomiseWrites(Random& random, NaiveRequest& request) {
+  while (request.writes.size() < static_cast<size_t>(request.options.vocabulary_size)) {
+    request.writes.push_back(Letters(random, 0, 2));
+  }
+}
+
+void RandomiseGrammar(Random& random, int sparsity, NaiveRequest& request) {
+  SearchOptions& options = request.options;
+  if (!random.OneIn(sparsity) || options.end_tokens.empty()) {
+    return;
+  }
+  RandomiseWrites(random, request);
+  for (int i = random.In(1, 3); i > 0; --i) {
+    request.units.push_back(Letters(random, 1, 4));
+  }
+  options.constraints.text = ConstraintOf(request.units, request.writes, options.end_tokens);
+}
+
 void RandomiseStops(Random& random, int sparsity, NaiveRequest& request) {
   SearchOptions& options = request.options;
   if (!random.OneIn(sparsity) || !options.constraints.required.empty() ||
       options.constraints.allowed != nullptr) {
     return;
   }
-  for (int i = 0; i < options.vocabulary_size; ++i) {
-    request.writes.push_back(Letters(random, 0, 2));
-  }
+  RandomiseWrites(random, request);
   for (int i = random.In(1, 3); i > 0; --i) {
     request.stops.push_back(Letters(random, 1, 4));
   }
@@ -261,6 +294,7 @@ std::string Describe(uint64_t seed, const NaiveRequest& request) {
   add("suppressed sequences", static_cast<double>(p.suppressed_sequences.size()), 0);
   add("entries", static_cast<double>(request.entries.size()), 0);
   add("stops", static_cast<double>(request.stops.size()), 0);
+  add("units", static_cast<double>(request.units.size()), 0);
   add("biases", static_cast<double>(p.logit_bias.size()), 0);
   for (const auto& sequence : c.required) {
     list("required", sequence);
@@ -298,6 +332,7 @@ RandomCase MakeRandomCase(uint64_t seed, int sparsity) {
   };
   RandomiseStops(random, sparsity, result.request);
   RandomiseBiases(random, sparsity, options);
+  RandomiseGrammar(random, sparsity, result.request);
   result.name = Describe(seed, result.request);
   return result;
 }

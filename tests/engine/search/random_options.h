@@ -3,10 +3,12 @@
 #define BEAMWRIGHT_TESTS_ENGINE_SEARCH_RANDOM_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "engine/grammar/constraint.h"
 #include "engine/search/options.h"
 #include "tests/engine/search/naive_search.h"
 
@@ -35,6 +37,11 @@ struct RandomCase {
 // What every search has: vocabulary, beam, lengths, length penalty, stop mode, end and banned
 // tokens.
 void RandomiseSearch(Random& random, search::SearchOptions& options);
+
+// Answers are any number of the units in a row; `writes`: what each token writes.
+std::shared_ptr<const grammar::Constraint> ConstraintOf(const std::vector<std::string>& units,
+                                                        const std::vector<std::string>& writes,
+                                                        const std::vector<int32_t>& end_tokens);
 
 // Each option is on in one of `sparsity` cases.
 RandomCase MakeRandomCase(uint64_t seed, int sparsity);

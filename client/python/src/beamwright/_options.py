@@ -130,6 +130,12 @@ class DecodeOptions(TypedDict, total=False):
     """Whether the required sequences occur in the order given. Default false."""
     hotwords: HotwordsLike | None
     """A phrase that the answer should rather contain. At most 1024 of them."""
+    regex: str | None
+    """What answers write behind the target prefix matches it as a whole. At most 16384 bytes."""
+    json_schema: str | None
+    """What answers write behind the target prefix is JSON that this schema accepts. At most 65536
+    bytes.
+    """
     diverse_groups: int | None
     """Splits the beam into groups, each of which is kept from choosing what earlier ones chose. 1 to
     256 groups; default 1.
@@ -248,6 +254,8 @@ DECODE_OPTIONS = {
     "required_sequences": Rule(kind="token_lists", type="Sequence[TargetLike]", text='Each occurs in every answer; they share no tokens. At most 32 of them.'),
     "required_in_order": Rule(kind="bool", type="bool", text='Whether the required sequences occur in the order given. Default false.'),
     "hotwords": Rule(kind="hotwords", type="HotwordsLike", text='A phrase that the answer should rather contain. At most 1024 of them.'),
+    "regex": Rule(kind="str", type="str", text='What answers write behind the target prefix matches it as a whole. At most 16384 bytes.'),
+    "json_schema": Rule(kind="str", type="str", text='What answers write behind the target prefix is JSON that this schema accepts. At most 65536 bytes.'),
     "diverse_groups": Rule(kind="int", type="int", text='Splits the beam into groups, each of which is kept from choosing what earlier ones chose. 1 to 256 groups; default 1.', minimum=1, maximum=256),
     "diversity_penalty": Rule(kind="float", type="float", text="Taken off a token's rank for each hypothesis of an earlier group that chose it in this step. 0 to 100 nats; default 0.5.", minimum=0, maximum=100),
     "sampling": Rule(kind="enum", type="SamplingName", text='Chance in place of search: none, random or without-replacement. Default none.', choices={'none': 1, 'random': 2, 'without-replacement': 3}),

@@ -1,0 +1,155 @@
+#include "engine/grammar/constraint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace beamwright::grammar {
+namespace {
+
+constexpr int64_t kBegins = 1;
+constexpr int64_t kHasSpace = 2;
+constexpr int kStateShift = 2;
+
+// Of the search for some text that the vocabulary can spell.
+constexpr size_t kMostStates = 1000;
+constexpr int64_t kMostNodes = 1 << 20;
+
+}  // namespace
+
+Constraint::Constraint(std::string option, Program program, std::shared_ptr<const TokenTexts> texts,
+                       std::vector<int32_t> end_tokens, Automaton::Limits limits)
+    : option_(std::move(option)),
+      texts_(std::move(texts)),
+      end_tokens_(std::move(end_tokens)),
+      automaton_(std::move(program), limits) {
+  const uint32_t deepest = std::max(texts_->tree(false).deepest, texts_->tree(true).deepest);
+  path_.resize(size_t{deepest} + 1);
+}
+
+int64_t Constraint::Pack(const Parts& parts) {
+  return (int64_t{parts.state} << kStateShift) | (parts.begins ? kBegins : 0) |
+         (parts.has_space ? kHasSpace : 0);
+}
+
+Constraint::Parts Constraint::Unpack(int64_t state) {
+  return {static_cast<int32_t>(state >> kStateShift), (state & kBegins) != 0,
+          (state & kHasSpace) != 0};
+}
+
+int64_t Constraint::Start(bool begins_text) const {
+  absl::MutexLock lock(&mutex_);
+  return Pack({automaton_.start(), begins_text, false});
+}
+
+int32_t Constraint::From(const Parts& parts) const {
+  return parts.has_space ? automaton_.Step(parts.state, ' ') : parts.state;
+}
+
+int64_t Constraint::Next(int64_t state, int32_t token) const {
+  const Parts parts = Unpack(state);
+  absl::string_view text;
+  const bool is_end = std::find(end_tokens_.begin(), end_tokens_.end(), token) != end_tokens_.end();
+  if (is_end || !texts_->Find(token, parts.begins, text)) {
+    return Pack({});
+  }
+  absl::MutexLock lock(&mutex_);
+  int32_t next = From(parts);
+  for (const char byte : text) {
+    next = automaton_.Step(next, static_cast<uint8_t>(byte));
+  }
+  return Pack({next, false, texts_->has_space(token)});
+}
+
+template <typename Take>
+int64_t Constraint::Walk(const Parts& parts, const Take& take) const {
+  const TokenTexts::Tree& tree = texts_->tree(parts.begins);
+  int64_t visited = 0;
+  for (uint32_t at = 0; at < tree.nodes.size();) {
+    const TokenTexts::Node& node = tree.nodes[at];
+    const int32_t state = at == 0 ? From(parts) : automaton_.Step(path_[node.depth - 1], node.byte);
+    ++visited;
+    if (state == Automaton::kDead) {
+      at = node.end;
+      continue;
+    }
+    path_[node.depth] = state;
+    for (uint32_t i = node.first_token; i < node.tokens_end; ++i) {
+      const int32_t token = tree.tokens[i];
+      if (!texts_->has_space(token) || automaton_.Accepts(state) ||
+          automaton_.Step(state, ' ') != Automaton::kDead) {
+        take(token, state);
+      }
+    }
+    ++at;
+  }
+  return visited;
+}
+
+const Constraint::Mask& Constraint::MaskOf(int64_t state) const {
+  if (const auto known = masks_.find(state); known != masks_.end()) {
+    return known->second;
+  }
+  const size_t words = (static_cast<size_t>(texts_->size()) + 63) / 64;
+  const auto mask_bytes = static_cast<int64_t>(words * sizeof(uint64_t) + 64);
+  if ((static_cast<int64_t>(masks_.size()) + 1) * mask_bytes > kMaskBytes) {
+    masks_.clear();
+  }
+  Mask mask(words, 0);
+  Walk(Unpack(state), [&](int32_t token, int32_t /*state*/) {
+    mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
+  });
+  for (const int32_t end : end_tokens_) {
+    const auto at = static_cast<size_t>(end);
+    if (at / 64 < words) {
+      const uint64_t bit = uint64_t{1} << (at % 64);
+      mask[at / 64] =
+          automaton_.Accepts(Unpack(state).state) ? mask[at / 64] | bit : mask[at / 64] & ~bit;
+    }
+  }
+  return masks_.emplace(state, std::move(mask)).first->second;
+}
+
+void Constraint::AppendAllowed(int64_t state, std::vector<int32_t>& tokens) const {
+  absl::MutexLock lock(&mutex_);
+  int32_t first = 0;
+  for (uint64_t word : MaskOf(state)) {
+    for (; word != 0; word &= word - 1) {
+      tokens.push_back(first + __builtin_ctzll(word));
+    }
+    first += 64;
+  }
+}
+
+bool Constraint::IsComplete(int64_t state) const {
+  absl::MutexLock lock(&mutex_);
+  return automaton_.Accepts(Unpack(state).state);
+}
+
+bool Constraint::MaySpell(bool begins_text) const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<int64_t> open = {Pack({automaton_.start(), begins_text, false})};
+  absl::flat_hash_set<int64_t> seen(open.begin(), open.end());
+  for (int64_t visited = 0; !open.empty();) {
+    const Parts parts = Unpack(open.back());
+    open.pop_back();
+    if (automaton_.Accepts(parts.state) || visited > kMostNodes || seen.size() > kMostStates) {
+      return true;
+    }
+    visited += Walk(parts, [&](int32_t token, int32_t state) {
+      const int64_t next = Pack({state, false, texts_->has_space(token)});
+      if (seen.size() <= kMostStates && seen.insert(next).second) {
+        open.push_back(next);
+      }
+    });
+  }
+  return automaton_.is_full();
+}
+
+bool Constraint::is_full() const {
+  absl::MutexLock lock(&mutex_);
+  return automaton_.is_full();
+}
+
+}  // namespace beamwright::grammar
