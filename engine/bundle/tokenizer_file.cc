@@ -154,6 +154,9 @@ class JsonReader {
       return Invalid("model.vocab: an object is expected");
     }
     for (const auto& member : vocabulary->GetObject()) {
+      if (Text(member.name).empty()) {
+        continue;  // Whisper's id 50256, which no text has
+      }
       BW_RETURN_IF_ERROR(SetToken("model.vocab", Text(member.name), member.value, false));
       ids_[std::string(Text(member.name))] = member.value.GetInt();
     }

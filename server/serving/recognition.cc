@@ -113,7 +113,7 @@ absl::Status Recognition::Dispatch(v1::RecognizeRequest request) {
     case Kind::kAudio:
       return AddSound(request.audio());
     case Kind::kFeatures:
-      if (sound_.has_value()) {
+      if (sound_.has_value() || sound_windows_.has_value()) {
         return status::InvalidField("features", "the source is sound (config.audio)");
       }
       BW_RETURN_IF_ERROR(CheckPiece(request.features().data().size(), "features"));
@@ -194,8 +194,14 @@ absl::Status Recognition::OpenSound(const v1::AudioFormat& format) {
       return absl::StrCat("config.audio", name);
     });
   }
-  sound_.emplace(features, *read);
-  bytes_per_ms_ = read->sample_bytes() * read->sample_rate / 1000.0;
+  if (model_->parts().frames == nullptr) {
+    constexpr int kWindowMs = 30'000;
+    const int pad_ms = model_->config().sound().pad_ms();
+    audio_format_ = format;
+    sound_windows_.emplace(*read, pad_ms > 0 ? pad_ms : kWindowMs);
+  } else {
+    sound_.emplace(features, *read);
+  }
   return absl::OkStatus();
 }
 
@@ -255,14 +261,19 @@ absl::Status Recognition::AddFeatures(const v1::Tensor& features, const char* fi
 }
 
 absl::Status Recognition::AddSound(const std::string& bytes) {
-  if (!sound_.has_value()) {
+  if (!sound_.has_value() && !sound_windows_.has_value()) {
     return status::InvalidField("audio", "the configuration has no audio format (config.audio)");
   }
   BW_RETURN_IF_ERROR(CheckPiece(bytes.size(), "audio"));
-  num_bytes_ += bytes.size();
   std::vector<float> features;
-  if (const absl::Status status = sound_->Add(bytes, features); !status.ok()) {
+  if (const absl::Status status =
+          sound_windows_.has_value() ? sound_windows_->Add(bytes) : sound_->Add(bytes, features);
+      !status.ok()) {
     return status::InvalidField("audio", status.message());
+  }
+  if (sound_windows_.has_value()) {
+    TakeWindows();
+    return absl::OkStatus();
   }
   return AddFeaturesOfSound(features);
 }
@@ -311,6 +322,19 @@ absl::Status Recognition::Complete() {
     absl::MutexLock lock(&mutex_);
     completed_ = SteadyNow();
   }
+  if (sound_windows_.has_value()) {
+    if (!sound_windows_->has_sound()) {
+      return status::InvalidField("source", "has no frames");
+    }
+    sound_windows_->Finish();
+    TakeWindows();
+    {
+      absl::MutexLock lock(&mutex_);
+      has_all_windows_ = true;
+    }
+    StartWindow();
+    return absl::OkStatus();
+  }
   if (sound_.has_value()) {
     std::vector<float> features;
     sound_->Finish(features);
@@ -350,7 +374,7 @@ bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
     if (has_ended_ || is_complete) {
       return true;  // there is nothing that the client should send
     }
-    if (feed_ != nullptr && feed_->is_full()) {
+    if ((feed_ != nullptr && feed_->is_full()) || windows_.size() >= kMostWindows) {
       heard_ = now;  // it is not read from
     }
     if (now - heard_ < idle) {
@@ -365,7 +389,7 @@ bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
 
 bool Recognition::is_full() const {
   absl::MutexLock lock(&mutex_);
-  return feed_ != nullptr && feed_->is_full();
+  return (feed_ != nullptr && feed_->is_full()) || windows_.size() >= kMostWindows;
 }
 
 v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment) {
@@ -412,16 +436,11 @@ void Recognition::OnProgress(engine::Progress progress) {
   wake_();
 }
 
-v1::RecognizedSegment Recognition::WholeSource(const v1::Decoded& decoded) {
-  const bool is_by_frames = model_->parts().frames != nullptr;
+engine::Segment Recognition::WholeSource(const v1::Decoded& decoded) {
   engine::Segment segment;
-  segment.num_frames = is_by_frames ? decoded.steps() : decoded.source_length();
+  segment.num_frames = decoded.steps();
   segment.hypotheses.assign(decoded.hypotheses().begin(), decoded.hypotheses().end());
-  v1::RecognizedSegment made = MakeSegment(std::move(segment));
-  if (!is_by_frames && sound_.has_value()) {
-    made.set_end_ms(static_cast<double>(num_bytes_) / bytes_per_ms_);
-  }
-  return made;
+  return segment;
 }
 
 void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
@@ -433,10 +452,10 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
       status = end_;  // the reason for which the engine was stopped
     }
   }
-  std::optional<v1::Decoded> whole;
+  std::optional<engine::Segment> whole;
   if (status.ok()) {
     if (feed_ == nullptr) {
-      whole = *answer;
+      whole = WholeSource(*answer);
     }
   } else {
     status = Renamed(status, sound_.has_value() ? "audio" : "features");
@@ -447,7 +466,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (whole.has_value()) {
-      segments_.push_back(WholeSource(*whole));
+      segments_.push_back(MakeSegment(*std::move(whole)));
       stable_ = {};
       provisional_.clear();
     }

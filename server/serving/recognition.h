@@ -5,10 +5,12 @@
 //
 // Frames of an encoder that runs elsewhere are searched as they come, and an encoder that reads
 // chunk by chunk is run as they come. One that reads the whole source gets it when it is complete,
-// and what comes of it is one segment; so does a decoder that chooses token after token (Whisper).
+// and what comes of it is one segment. A decoder that chooses token after token (Whisper) gets
+// sound in windows (sound_windows.h), one after the other, each of which is a segment.
 #ifndef BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 #define BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +27,7 @@
 #include "server/serving/core.h"
 #include "server/serving/partial_answer.h"
 #include "server/serving/serving_state.h"
+#include "server/serving/sound_windows.h"
 
 namespace beamwright::serving {
 
@@ -88,8 +91,15 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void End(const absl::Status& status);
   v1::RecognizedSegment MakeSegment(engine::Segment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a model with an encoder found, as the one segment that it is.
-  v1::RecognizedSegment WholeSource(const v1::Decoded& decoded)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static engine::Segment WholeSource(const v1::Decoded& decoded);
+
+  // Of sound for a decoder (recognition_windows.cc).
+  void TakeWindows();
+  // Decodes the next window, unless one is being decoded; ends the call behind the last one.
+  void StartWindow();
+  void OnWindow(absl::StatusOr<v1::Decoded> answer);
+  // A client waits while this many windows do.
+  static constexpr size_t kMostWindows = 2;
 
   Core& core_;
   const std::shared_ptr<engine::CancelFlag> stop_ = std::make_shared<engine::CancelFlag>();
@@ -106,8 +116,8 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   std::shared_ptr<const engine::ResolvedOptions> options_;
   engine::CallOptions call_;
   std::optional<sound::SoundStream> sound_;
-  double bytes_per_ms_ = 1;       // of the sound
-  size_t num_bytes_ = 0;          // of it, so far
+  std::optional<SoundWindows> sound_windows_;  // in the place of sound_
+  v1::AudioFormat audio_format_;               // of them
   std::vector<float> collected_;  // features for an encoder that reads the whole source
   int64_t num_columns_ = 0;       // of them
   std::vector<engine::Timeline> timelines_;
@@ -130,6 +140,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   StablePrefix stable_ ABSL_GUARDED_BY(mutex_);  // of the segment that goes on
   std::vector<engine::Provisional> provisional_ ABSL_GUARDED_BY(mutex_);  // of it, not taken yet
   TextEnd text_end_ ABSL_GUARDED_BY(mutex_);
+  std::deque<SoundWindows::Window> windows_ ABSL_GUARDED_BY(mutex_);  // that wait
+  SoundWindows::Window window_ ABSL_GUARDED_BY(mutex_);               // being decoded
+  bool has_all_windows_ ABSL_GUARDED_BY(mutex_) = false;
+  v1::Decoded all_windows_ ABSL_GUARDED_BY(mutex_);  // for the counts
 };
 
 }  // namespace beamwright::serving

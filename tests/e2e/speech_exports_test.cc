@@ -4,8 +4,8 @@
 #include <google/protobuf/util/json_util.h>
 #include <httplib.h>
 
+#include <cmath>
 #include <filesystem>
-#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -102,6 +102,38 @@ class SpeechExportsTest : public ::testing::Test {
     server_ = nullptr;
   }
 
+  // Of samples of 16 bits at 16 kHz, in pieces of a tenth of a second. Stable text is checked.
+  static std::vector<v1::RecognizedSegment> Recognize(const std::string& samples) {
+    const auto stub = v1::RecognizeService::NewStub(Connect(server_->address()));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+    const auto stream = stub->Recognize(&context);
+    v1::RecognizeRequest request;
+    request.mutable_config()->set_model("whisper_speech");
+    request.mutable_config()->mutable_audio();
+    EXPECT_TRUE(stream->Write(request));
+    for (size_t at = 0; at < samples.size(); at += 3200) {
+      request.set_audio(samples.substr(at, 3200));
+      stream->Write(request);
+    }
+    stream->WritesDone();
+    v1::RecognizeResponse message;
+    std::vector<v1::RecognizedSegment> segments;
+    std::string stable;
+    while (stream->Read(&message)) {
+      for (const v1::RecognizedSegment& segment : message.segments()) {
+        const std::string& text = segment.hypotheses(0).text();
+        EXPECT_EQ(text.substr(0, stable.size()), stable);
+        stable.clear();
+        segments.push_back(segment);
+      }
+      stable = message.has_stable() ? message.stable().text() : stable;
+    }
+    const grpc::Status status = stream->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return segments;
+  }
+
   static ServerProcess* server_;
 };
 
@@ -158,34 +190,42 @@ TEST_F(SpeechExportsTest, TrocrDecodesAsTransformersGenerates) {
 }
 
 TEST_F(SpeechExportsTest, RecognizesOneSegment) {
-  const auto stub = v1::RecognizeService::NewStub(Connect(server_->address()));
   const Asked asked = Questions("whisper_speech").at(0);
-  const std::string wav = Content(fs::path(kSpokenDigits) / asked.source);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
-  const auto stream = stub->Recognize(&context);
-  v1::RecognizeRequest request;
-  request.mutable_config()->set_model("whisper_speech");
-  request.mutable_config()->mutable_audio();
-  ASSERT_TRUE(stream->Write(request));
-  for (size_t at = kWavHeaderBytes; at < wav.size(); at += 3200) {
-    request.set_audio(wav.substr(at, 3200));
-    stream->Write(request);
-  }
-  stream->WritesDone();
-  v1::RecognizeResponse message;
-  std::vector<v1::RecognizedSegment> segments;
-  std::string stable;
-  while (stream->Read(&message)) {
-    segments.insert(segments.end(), message.segments().begin(), message.segments().end());
-    stable = message.has_stable() ? message.stable().text() : stable;
-  }
-  const grpc::Status status = stream->Finish();
-  ASSERT_TRUE(status.ok()) << status.error_message();
+  const std::string samples =
+      Content(fs::path(kSpokenDigits) / asked.source).substr(kWavHeaderBytes);
+  const std::vector<v1::RecognizedSegment> segments = Recognize(samples);
   ASSERT_EQ(segments.size(), 1U);
   EXPECT_EQ(segments[0].hypotheses(0).text(), asked.text);
-  EXPECT_EQ(asked.text.substr(0, stable.size()), stable);
-  EXPECT_NEAR(segments[0].end_ms(), static_cast<double>(wav.size() - kWavHeaderBytes) / 32, 0.1);
+  EXPECT_NEAR(segments[0].end_ms(), static_cast<double>(samples.size()) / 32, 0.1);
+}
+
+// The model reads three seconds: longer sound is cut in pauses, and each window has the text of a
+// call with its sound alone.
+TEST_F(SpeechExportsTest, LongSoundBecomesSegments) {
+  std::string samples;
+  for (const char* const file : {"spoken-1.wav", "spoken-2.wav", "spoken-3.wav"}) {
+    samples += Content(fs::path(kSpokenDigits) / file).substr(kWavHeaderBytes);
+    samples += std::string(32 * 500, '\0');
+  }
+  samples += std::string(32 * 7000, '\0');  // silence has no words
+  const std::vector<v1::RecognizedSegment> segments = Recognize(samples);
+  ASSERT_GE(segments.size(), 3U);
+  const auto stub = v1::DecodeService::NewStub(Connect(server_->address()));
+  double end_ms = 0;
+  for (const v1::RecognizedSegment& segment : segments) {
+    EXPECT_EQ(segment.begin_ms(), end_ms);
+    end_ms = segment.end_ms();
+    EXPECT_LE(end_ms - segment.begin_ms(), 3000);
+    const auto begin = static_cast<size_t>(std::lround(segment.begin_ms() * 16)) * 2;
+    const auto end = static_cast<size_t>(std::lround(end_ms * 16)) * 2;
+    v1::DecodeRequest request;
+    request.set_model("whisper_speech");
+    request.add_sources()->mutable_audio()->set_data(samples.substr(begin, end - begin));
+    const auto [status, response] = Decode(*stub, request);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(segment.hypotheses(0).text(), response.results(0).decoded().hypotheses(0).text());
+  }
+  EXPECT_LT(end_ms, static_cast<double>(samples.size()) / 32 - 3000);
 }
 
 TEST_F(SpeechExportsTest, TranscribesInTheLanguageOfTheForm) {

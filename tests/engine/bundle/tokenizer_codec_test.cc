@@ -181,6 +181,18 @@ TEST(TokenizerCodecTest, WhatIsNotReadIsRefused) {
   EXPECT_THAT(std::string(Tokenizer(content, "<s>").status().message()), HasSubstr("'<s>'"));
 }
 
+TEST(TokenizerCodecTest, SpecialTokensAndATokenWithoutTextAreNotWritten) {
+  const auto codec = Tokenizer(
+      R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"":2},"merges":[]},
+      "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"added_tokens":[
+      {"id":3,"content":"<|end|>","special":true},{"id":4,"content":"<|en|>","special":true},
+      {"id":5,"content":"<|0.00|>","special":false}]})");
+  ASSERT_TRUE(codec.ok()) << codec.status();
+  EXPECT_EQ((*codec)->size(), 6);
+  EXPECT_EQ((*codec)->Decode({4, 0, 5, 1, 3}), "a<|0.00|>b");
+  EXPECT_THAT(*(*codec)->EncodePart("<|en|>ab"), ElementsAre(4, 0, 1));
+}
+
 TEST(TokenizerCodecTest, RwkvTakesTheLongestToken) {
   const auto codec = Tokenizer(
       "1 '\\x00' 1\n2 'a' 1\n3 'ab' 2\n4 b'\\xe4' 1\n5 b'\\xb8\\xad' 2\n6 \"it's\" 4\n7 '\\n\\\\' "
