@@ -23,20 +23,20 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-constexpr int kMostTokens = 1 << 22;
-constexpr char kWordBegin[] = "\xe2\x96\x81";
+constexpr int kMostIds = 1 << 22;
+constexpr char kSpaceMark[] = "\xe2\x96\x81";
 
 // Of sentencepiece_model.proto: fields of ModelProto and of SentencePiece, and kinds of pieces.
-constexpr int kPieces = 1;
-constexpr int kPiece = 1;
-constexpr int kType = 3;
-constexpr int kUnknown = 2;
-constexpr int kControl = 3;
-constexpr int kUserDefined = 4;
-constexpr int kUnused = 5;
+constexpr int kPiecesField = 1;
+constexpr int kTextField = 1;
+constexpr int kTypeField = 3;
+constexpr int kUnknownPiece = 2;
+constexpr int kControlPiece = 3;
+constexpr int kUserDefinedPiece = 4;
+constexpr int kUnusedPiece = 5;
 
 // A YAML scalar; nothing if it is not whole.
-std::optional<std::string> Scalar(absl::string_view text) {
+std::optional<std::string> YamlScalar(absl::string_view text) {
   std::string token;
   if (absl::StartsWith(text, "\"")) {
     const bool is_whole = text.size() >= 2 && absl::EndsWith(text, "\"");
@@ -68,19 +68,19 @@ void AppendField(int field, absl::string_view bytes, std::string& out) {
 // A SentencePiece of this kind, without a score.
 std::string PieceOf(absl::string_view text, int type) {
   std::string piece;
-  AppendField(kPiece, text, piece);
-  piece.push_back(static_cast<char>(kType << 3 | WireFormatLite::WIRETYPE_VARINT));
+  AppendField(kTextField, text, piece);
+  piece.push_back(static_cast<char>(kTypeField << 3 | WireFormatLite::WIRETYPE_VARINT));
   piece.push_back(static_cast<char>(type));
   return piece;
 }
 
 // The text of a SentencePiece message.
-std::optional<std::string> TextOf(const std::string& piece) {
+std::optional<std::string> TextOfPiece(const std::string& piece) {
   CodedInputStream in(reinterpret_cast<const uint8_t*>(piece.data()),
                       static_cast<int>(piece.size()));
   std::optional<std::string> text;
   while (const uint32_t tag = in.ReadTag()) {
-    if (tag == (kPiece << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
+    if (tag == (kTextField << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
       if (!WireFormatLite::ReadBytes(&in, &text.emplace())) {
         return std::nullopt;
       }
@@ -110,10 +110,10 @@ absl::StatusOr<std::vector<std::string>> ReadTokenIds(absl::string_view content)
     const size_t colon = line.rfind(':');
     int id = -1;
     if (colon == absl::string_view::npos || !absl::SimpleAtoi(line.substr(colon + 1), &id) ||
-        id < 0 || id >= kMostTokens) {
+        id < 0 || id >= kMostIds) {
       return Invalid("line ", line_number, " is not 'token: id'");
     }
-    const auto token = Scalar(absl::StripAsciiWhitespace(line.substr(0, colon)));
+    const auto token = YamlScalar(absl::StripAsciiWhitespace(line.substr(0, colon)));
     if (!token.has_value() || token->empty()) {
       return Invalid("line ", line_number, " has no token before its id");
     }
@@ -142,13 +142,13 @@ absl::StatusOr<std::string> NumberPieces(const std::string& model,
     google::protobuf::io::CodedOutputStream out(&kept);
     bool is_whole = true;
     while (const uint32_t tag = is_whole ? in.ReadTag() : 0) {
-      if (tag != (kPieces << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
+      if (tag != (kPiecesField << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
         is_whole = WireFormatLite::SkipField(&in, tag, &out);
         continue;
       }
       std::string piece;
       is_whole = WireFormatLite::ReadBytes(&in, &piece);
-      const std::optional<std::string> text = TextOf(piece);
+      const std::optional<std::string> text = TextOfPiece(piece);
       is_whole = is_whole && text.has_value();
       if (is_whole) {
         pieces.emplace(*text, std::move(piece));
@@ -163,14 +163,16 @@ absl::StatusOr<std::string> NumberPieces(const std::string& model,
   for (const std::string& token : tokens) {
     const auto found = pieces.find(token);
     if (token == "</s>" || token == "<unk>") {
-      AppendField(kPieces, PieceOf(token, token == "<unk>" ? kUnknown : kControl), numbered);
+      AppendField(kPiecesField, PieceOf(token, token == "<unk>" ? kUnknownPiece : kControlPiece),
+                  numbered);
     } else if (found != pieces.end()) {
-      AppendField(kPieces, found->second, numbered);
+      AppendField(kPiecesField, found->second, numbered);
       ++num_found;
     } else if (absl::StartsWith(token, ">>") && absl::EndsWith(token, "<<")) {
-      AppendField(kPieces, PieceOf(absl::StrCat(kWordBegin, token), kUserDefined), numbered);
+      AppendField(kPiecesField, PieceOf(absl::StrCat(kSpaceMark, token), kUserDefinedPiece),
+                  numbered);
     } else {
-      AppendField(kPieces, PieceOf(token, kUnused), numbered);
+      AppendField(kPiecesField, PieceOf(token, kUnusedPiece), numbered);
     }
   }
   if (num_found == 0) {

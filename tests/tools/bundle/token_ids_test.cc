@@ -14,12 +14,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string Fault(const std::string& content) {
+std::string TokenIdsFault(const std::string& content) {
   return std::string(ReadTokenIds(content).status().message());
 }
 
 // A SentencePiece model of these pieces, which are equally probable. type: 1 for usual ones.
-std::string ModelOf(const std::vector<std::pair<std::string, char>>& pieces) {
+std::string PieceModelOf(const std::vector<std::pair<std::string, char>>& pieces) {
   std::string model;
   for (const auto& [text, type] : pieces) {
     std::string piece = absl::StrCat("\n", std::string(1, static_cast<char>(text.size())), text);
@@ -35,25 +35,25 @@ TEST(TokenIdsTest, FilesOfMarianAreRead) {
                             "\"\\x41\\u2581\": 5\n"),
               ElementsAre("</s>", "<unk>", ",", ":", "'", "A\xe2\x96\x81"));
   EXPECT_THAT(*ReadTokenIds("{\"</s>\": 0,\n \"a\": 1\n}\n"), ElementsAre("</s>", "a"));
-  EXPECT_THAT(Fault("a: 0\nb: 0\n"), HasSubstr("line 2: id 0 is there twice"));
-  EXPECT_THAT(Fault("a: 0\nb: 2\n"), HasSubstr("id 1 is missing"));
-  EXPECT_THAT(Fault("a: 0\nb\n"), HasSubstr("line 2 is not 'token: id'"));
-  EXPECT_THAT(Fault("a: 99999999999\n"), HasSubstr("line 1"));
-  EXPECT_THAT(Fault("\"a: 0\n"), HasSubstr("line 1 has no token"));
+  EXPECT_THAT(TokenIdsFault("a: 0\nb: 0\n"), HasSubstr("line 2: id 0 is there twice"));
+  EXPECT_THAT(TokenIdsFault("a: 0\nb: 2\n"), HasSubstr("id 1 is missing"));
+  EXPECT_THAT(TokenIdsFault("a: 0\nb\n"), HasSubstr("line 2 is not 'token: id'"));
+  EXPECT_THAT(TokenIdsFault("a: 99999999999\n"), HasSubstr("line 1"));
+  EXPECT_THAT(TokenIdsFault("\"a: 0\n"), HasSubstr("line 1 has no token"));
 }
 
 TEST(TokenIdsTest, TextIsCutByTheSideAndNumberedByTheFile) {
-  const std::string model = ModelOf({{"<unk>", 2},
-                                     {"<s>", 3},
-                                     {"</s>", 3},
-                                     {"\xe2\x96\x81"
-                                      "a",
-                                      1},
-                                     {"\xe2\x96\x81"
-                                      "b",
-                                      1},
-                                     {"c", 1},
-                                     {"ac", 1}});
+  const std::string model = PieceModelOf({{"<unk>", 2},
+                                          {"<s>", 3},
+                                          {"</s>", 3},
+                                          {"\xe2\x96\x81"
+                                           "a",
+                                           1},
+                                          {"\xe2\x96\x81"
+                                           "b",
+                                           1},
+                                          {"c", 1},
+                                          {"ac", 1}});
   const std::vector<std::string> tokens = {"</s>",
                                            "<unk>",
                                            "\xe2\x96\x81"
