@@ -8,6 +8,7 @@
 #include <random>
 #include <regex>
 
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/request/answer_text.h"
 #include "include/beamwright/engine.h"
@@ -588,6 +589,76 @@ TEST_F(EngineOptionsTest, AnswersAreTextsOfTheGrammar) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   ASSERT_EQ(decoded->hypotheses_size(), 2);
   EXPECT_EQ(decoded->hypotheses(0).text() == "3" ? "4" : "3", decoded->hypotheses(1).text());
+}
+
+// The text that is answered, in vocabularies of several forms, as std::regex reads it.
+TEST_F(EngineOptionsTest, GrammarsHoldTheTextOfEveryForm) {
+  struct Form {
+    v1::TextForm form;
+    v1::SubwordMark mark;
+    std::vector<std::string> tokens;
+    std::string pattern;
+  };
+  const std::vector<Form> forms = {
+      {v1::TEXT_FORM_PIECES,
+       v1::SUBWORD_MARK_WORD_BEGIN,
+       {"▁a", "b", "▁", "<0xC3>", "<0xA9>"},
+       "(a|b|é)+( (a|é)+)?"},
+      {v1::TEXT_FORM_PIECES,
+       v1::SUBWORD_MARK_CONTINUATION,
+       {"a", "##b", "c", "##é", "d"},
+       "(a|c)(b|é)?( (a|d)(b|é)?)*"},
+      {v1::TEXT_FORM_PIECES,
+       v1::SUBWORD_MARK_UNFINISHED,
+       {"a@@", "b", "c@@", "é", "d"},
+       "(a|c)*(b|é)( (a|c)*(b|d))?"},
+      {v1::TEXT_FORM_PIECES,
+       v1::SUBWORD_MARK_WORD_END,
+       {"a", "b</w>", "c", "é</w>", "d</w>"},
+       "(a|c)*(b|é)( (a|c)*(b|d))?"},
+      {v1::TEXT_FORM_PIECES, v1::SUBWORD_MARK_BYTES, {"a", "Ġb", "Ã", "©", "Ġ"}, "(a|b|é)( b|é)*"},
+      {v1::TEXT_FORM_WHITESPACE,
+       v1::SUBWORD_MARK_WORD_BEGIN,
+       {"a", "bc", "é", "d", "e"},
+       "(a|é)( (bc|d))*"},
+      {v1::TEXT_FORM_CHARACTERS,
+       v1::SUBWORD_MARK_WORD_BEGIN,
+       {"a", "b", "é", " ", "c"},
+       "(a|b)+( é)?c?"}};
+  for (const Form& form : forms) {
+    bundle::Bundle bundle = TableBundle(RandomTable(22), {});
+    v1::TextConfig& target = *bundle.config.mutable_target();
+    target.Clear();
+    target.set_form(form.form);
+    target.set_mark(form.mark);
+    target.set_vocabulary("target.vocab");
+    target.set_begin_token("<s>");
+    target.add_end_tokens("</s>");
+    auto codec = bundle::TextCodec::Create(
+        target, absl::StrCat("<s>\n</s>\n", absl::StrJoin(form.tokens, "\n"), "\n"));
+    ASSERT_TRUE(codec.ok()) << codec.status();
+    bundle.target = *std::move(codec);
+    auto compiled = DecodeModel::Compile(std::move(bundle));
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    model_ = *std::move(compiled);
+    const std::regex pattern(form.pattern);
+    int found = 0;
+    for (int id = 0; id < 50; ++id) {
+      v1::DecodeOptions options;
+      options.set_max_length(8);
+      options.set_beam_size(8);
+      options.set_n_best(8);
+      options.set_regex(form.pattern);
+      const auto decoded = Decode(options, {id, 3});
+      ASSERT_TRUE(decoded.ok() || absl::IsFailedPrecondition(decoded.status())) << decoded.status();
+      for (int i = 0; decoded.ok() && i < decoded->hypotheses_size(); ++i) {
+        const std::string& text = decoded->hypotheses(i).text();
+        EXPECT_TRUE(std::regex_match(text, pattern)) << "'" << text << "' of " << form.pattern;
+        ++found;
+      }
+    }
+    EXPECT_GT(found, 100) << form.pattern;
+  }
 }
 
 TEST_F(EngineOptionsTest, FaultsOfGrammarsHaveTheirField) {
