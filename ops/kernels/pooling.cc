@@ -166,6 +166,24 @@ void CombineRow(const T* in, int64_t start, int64_t stride, int64_t first, int64
   });
 }
 
+// Whether each output of a row has a window of two neighbours, whole and two columns behind that of
+// the output before: the usual pooling of pictures.
+bool IsByPairs(const WindowAxes& axes) {
+  const WindowAxis& width = axes[2];
+  return width.kernel == 2 && width.stride == 2 && width.dilation == 1 && width.pad_begin == 0 &&
+         2 * width.out <= width.in;
+}
+
+// As combine(combine(best, in[2 x]), in[2 x + 1]) for x of [0, count); best: kNone or out[x].
+template <bool kBegins, typename Combine>
+void CombinePairs(const float* in, int64_t count, float none, float* out, Combine combine) {
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t x = 0; x < count; ++x) {
+      out[x] = combine(combine(kBegins ? none : out[x], in[2 * x]), in[2 * x + 1]);
+    }
+  });
+}
+
 int64_t PlaneSize(const WindowAxes& axes) { return axes[0].in * axes[1].in * axes[2].in; }
 
 // Calls body(index) for each plane of the data, which has elements.
@@ -228,18 +246,38 @@ struct MaxPoolOp {
     constexpr T kNone =
         kIsFloat ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::lowest();
     const int64_t width = axes[2].out;
-    const std::vector<Tap> taps = TapsOf(axes);
+    const auto larger = [](T best, T x)
+                            BW_ALWAYS_INLINE { return x > best || best != best ? x : best; };
+    const bool by_pairs = std::is_same_v<T, float> && IsByPairs(axes);
+    const std::vector<Tap> taps =
+        by_pairs ? std::vector<Tap>{{-axes[2].pad_begin, 0, width}} : TapsOf(axes);
     ForEachRow(axes, [&](int64_t at, int64_t z, int64_t y) {
       T* const row = out + at;
-      std::fill(row, row + width, kNone);
+      bool begins = true;
       ForEachTap(axes, taps, z, y, [&](int64_t start, int64_t first, int64_t end) {
-        CombineRow(in, start, axes[2].stride, first, end, row, [](T best, T x) BW_ALWAYS_INLINE {
-          return x > best || best != best ? x : best;
-        });
+        if constexpr (std::is_same_v<T, float>) {
+          if (by_pairs) {
+            (begins ? CombinePairs<true, decltype(larger)>
+                    : CombinePairs<false, decltype(larger)>)(in + start, width, kNone, row, larger);
+            begins = false;
+            return;
+          }
+        }
+        if (begins) {
+          std::fill(row, row + width, kNone);
+          begins = false;
+        }
+        CombineRow(in, start, axes[2].stride, first, end, row, larger);
       });
+      if (begins) {
+        std::fill(row, row + width, kNone);
+      }
       if constexpr (kIsFloat) {
-        std::replace_if(
-            row, row + width, [](T x) { return x != x; }, std::numeric_limits<T>::lowest());
+        VectorizedFor<T>([=]() BW_ALWAYS_INLINE {
+          for (int64_t x = 0; x < width; ++x) {
+            row[x] = row[x] == row[x] ? row[x] : std::numeric_limits<T>::lowest();
+          }
+        });
       }
     });
   }

@@ -293,6 +293,9 @@ struct Kernels {
   const int* strips;                     // [most_rows + 1]
   const BlockFunction<Weight>* several;  // [most_rows + 1]
   const BlockFunction<Weight>* one;      // [most_rows + 1]
+  // [strips[1] + 1]: of one row, by number of strips, so that those which are left over do not wait
+  // for one another; null where a row takes one strip at once.
+  const BlockFunction<Weight>* of_a_row = nullptr;
 };
 
 template <typename Weight>
@@ -332,6 +335,9 @@ Kernels<Weight> KernelsFor(VectorIsa isa) {
                                                     &Avx512Block<W, 12, 1>,
                                                     &Avx512Block<W, 13, 1>,
                                                     &Avx512Block<W, 14, 1>};
+  static constexpr BlockFunction<W> kAvx512OfARow[] = {nullptr, &Avx512Block<W, 1, 1>,
+                                                       &Avx512Block<W, 1, 2>, &Avx512Block<W, 1, 3>,
+                                                       &Avx512Block<W, 1, 4>};
   static constexpr int kAvx2Strips[] = {0, 1, 1, 1, 1, 1, 1};
   static constexpr BlockFunction<W> kAvx2One[] = {nullptr,
                                                   &Avx2Block<W, 1, 4>,
@@ -346,7 +352,7 @@ Kernels<Weight> KernelsFor(VectorIsa isa) {
   switch (isa) {
     case VectorIsa::kAmx:
     case VectorIsa::kAvx512:
-      return {14, kAvx512Strips, kAvx512Several, kAvx512One};
+      return {14, kAvx512Strips, kAvx512Several, kAvx512One, kAvx512OfARow};
     case VectorIsa::kAvx2:
       return {6, kAvx2Strips, kAvx2One, kAvx2One};
     case VectorIsa::kPlain:
@@ -400,7 +406,9 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weig
   const int64_t whole = out.columns / kStripColumns;
   const int at_once = from_memory ? 1 : kernels.strips[height];
   for (int64_t strip = 0; strip * kStripColumns < out.columns;) {
-    const int64_t count = strip + at_once <= whole ? at_once : 1;
+    const int64_t left = whole - strip;
+    const bool takes_rest = left > 1 && a.rows == 1 && kernels.of_a_row != nullptr;
+    const int64_t count = left >= at_once ? at_once : takes_rest ? left : 1;
     const int64_t column = strip * kStripColumns;
     const Weight* const own = strips + column * depth;
     const Weight* const next = own + count * kStripColumns * depth;
@@ -421,6 +429,8 @@ void MultiplyStrips(VectorIsa isa, ConstMatrix<Activation<Weight>> a, const Weig
         PartialStrip(kernels.one[rows], rows, out.columns - column, block);
       } else if (count == kernels.strips[rows]) {
         kernels.several[rows](block);
+      } else if (count > 1) {
+        kernels.of_a_row[count](block);
       } else {
         // A strip that is left over, or the last of several blocks, whose rows are fewer and would
         // take more strips at once than the others: where there are several, `count` is 1.

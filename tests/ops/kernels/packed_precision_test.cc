@@ -30,6 +30,7 @@ class WithIsa : public ::testing::TestWithParam<VectorIsa> {
   const ScopedVectorIsa isa_{GetParam()};
 };
 
+class F32Product : public WithIsa {};
 class Bf16Product : public WithIsa {};
 class Bf16DotProduct : public WithIsa {};
 class Bf16AmxProduct : public WithIsa {};
@@ -76,6 +77,10 @@ std::vector<Case> Cases() {
   for (int64_t rows = 1; rows <= 30; ++rows) {
     cases.emplace_back(random, rows, 9, 200);
   }
+  // Strips that are left over behind groups of four.
+  for (const int64_t columns : {64, 70, 96, 100, 127, 192, 224, 230}) {
+    cases.emplace_back(random, 1, 21, columns);
+  }
   cases.emplace_back(random, 130, 64, 1100);
   // Several tiles of the depth, whole ones and not, by one to three of rows.
   for (const int64_t depth : {63, 64, 65, 128, 131, 250}) {
@@ -84,6 +89,25 @@ std::vector<Case> Cases() {
     }
   }
   return cases;
+}
+
+TEST_P(F32Product, IsTheChain) {
+  for (const Case& c : Cases()) {
+    const std::vector<float> out = c.Run(Precision::kF32, 2);
+    for (int64_t row = 0; row < c.rows; ++row) {
+      for (int64_t n = 0; n < c.columns; ++n) {
+        const int64_t at = row * c.columns + n;
+        float sum = c.bias.data<float>()[n] + c.before.data<float>()[at];
+        for (int64_t k = 0; k < c.depth; ++k) {
+          sum = std::fma(c.a.data<float>()[row * c.depth + k],
+                         c.weight.data<float>()[k * c.columns + n], sum);
+        }
+        ASSERT_EQ(out[static_cast<size_t>(at)], sum)
+            << c.rows << " rows, depth " << c.depth << ", " << c.columns << " columns, row " << row
+            << ", column " << n;
+      }
+    }
+  }
 }
 
 TEST_P(Bf16Product, IsTheChainWithRoundedWeights) {
@@ -409,6 +433,7 @@ TEST_P(Invariance, ARowsBitsFollowFromTheRowAlone) {
 constexpr VectorIsa kIsas[] = {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512,
                                VectorIsa::kAmx};
 
+INSTANTIATE_TEST_SUITE_P(InstructionSets, F32Product, ::testing::ValuesIn(kIsas));
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Bf16Product, ::testing::ValuesIn(kIsas));
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Bf16DotProduct, ::testing::ValuesIn(kIsas));
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Bf16AmxProduct, ::testing::ValuesIn(kIsas));

@@ -249,6 +249,29 @@ TEST(MaxPool, TypesNanAndInfinities) {
               ElementsAre(1, -inf, std::numeric_limits<float>::lowest()));
 }
 
+// Where no indices are asked for, rows of outputs are computed together.
+TEST(MaxPool, HasTheBitsThatItHasWithIndices) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float values[] = {0.0f, -0.0f, 1.0f, -1.0f, nan, -inf, inf, 0.5f};
+  Random random(9);
+  for (int trial = 0; trial < 200; ++trial) {
+    const Ints kernel = {random.Int(1, 3), random.Int(1, 3)};
+    Tensor data(DType::kF32, {2, 2, random.Int(3, 7), random.Int(3, 50)});
+    for (float& x : absl::MakeSpan(data.mutable_data<float>(), data.num_elements())) {
+      x = values[random.Int(0, trial % 2 == 0 ? 7 : 3)];
+    }
+    Call call{"MaxPool",
+              {data},
+              {{"kernel", kernel},
+               {"strides", Ints{random.Int(1, 3), random.Int(1, 3)}},
+               {"pads_begin", Ints{random.Int(0, kernel[0] - 1), random.Int(0, kernel[1] - 1)}}}};
+    const Tensor alone = RunOne(call);
+    call.num_outputs = 2;
+    EXPECT_TRUE(SameBits(alone, (*RunAll(call))[0])) << trial;
+  }
+}
+
 TEST(Pooling, IndicesCountFromTheAxis) {
   Call call{"MaxPool", {F32({2, 1, 2}, {1, 2, 4, 3})}, {{"kernel", Ints{2}}}, 2};
   EXPECT_THAT(Integers((*RunAll(call))[1]), ElementsAre(1, 2));
