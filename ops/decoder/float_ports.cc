@@ -1,10 +1,12 @@
 #include "ops/decoder/float_ports.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "ops/compile/graph_copy.h"
 
 namespace beamwright::ops {
@@ -54,12 +56,22 @@ bool ConvertsToIntegers(const Node& node) {
   return node.op == "Convert" && dtype.ok() && IsInteger(*dtype);
 }
 
+// Whether the node compares with a constant, as masks of padding do.
+bool ComparesWithConstant(const Graph& graph, const Node& node) {
+  constexpr absl::string_view kComparisons[] = {"Equal",        "NotEqual", "Greater",
+                                                "GreaterEqual", "Less",     "LessEqual"};
+  return std::find(std::begin(kComparisons), std::end(kComparisons), node.op) !=
+             std::end(kComparisons) &&
+         std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&graph](ValueId input) { return graph.node(input.node).op == "Constant"; });
+}
+
 bool IsFloatIds(const Graph& graph, const std::vector<std::vector<Reader>>& readers,
                 int parameter) {
   bool is_looked_up = false;
   for (const Reader& reader : readers[static_cast<size_t>(parameter)]) {
     const Node& node = graph.node(reader.node);
-    if (node.op == "ShapeOf") {
+    if (node.op == "ShapeOf" || ComparesWithConstant(graph, node)) {
       continue;
     }
     if (!ConvertsToIntegers(node)) {
@@ -80,12 +92,39 @@ bool IsFloatIds(const Graph& graph, const std::vector<std::vector<Reader>>& read
 
 void TakeFloatIds(Graph& graph) {
   const std::vector<std::vector<Reader>> readers = Readers(graph);
+  std::vector<bool> takes_ids(graph.nodes.size());
+  bool is_compared = false;
   for (const int parameter : graph.parameters) {
+    const auto at = static_cast<size_t>(parameter);
     ValueInfo& info = graph.node(parameter).outputs[0];
     if (IsFloat(info.dtype) && IsFloatIds(graph, readers, parameter)) {
       info.dtype = DType::kI64;
+      takes_ids[at] = true;
+      is_compared =
+          is_compared || std::any_of(readers[at].begin(), readers[at].end(), [&](Reader reader) {
+            return ComparesWithConstant(graph, graph.node(reader.node));
+          });
     }
   }
+  if (!is_compared) {
+    return;
+  }
+  // Comparisons read floats as before.
+  GraphCopy copy(graph);
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    const Node& old = graph.node(i);
+    Node node = copy.Moved(i);
+    for (size_t place = 0; ComparesWithConstant(graph, old) && place < old.inputs.size(); ++place) {
+      if (takes_ids[static_cast<size_t>(old.inputs[place].node)]) {
+        node.inputs[place] =
+            AppendConvert(copy.to(), old.name, copy.Of(old.inputs[place]), DType::kF32);
+      }
+    }
+    copy.Keep(i, std::move(node));
+  }
+  std::vector<std::string> warnings = std::move(graph.warnings);
+  graph = std::move(copy).Finish();
+  graph.warnings = std::move(warnings);
 }
 
 void TakeAndGiveF32(Graph& graph) {

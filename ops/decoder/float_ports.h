@@ -13,8 +13,8 @@ namespace beamwright::ops {
 // is. First as TakeFloatIds.
 void TakeAndGiveF32(Graph& graph);
 
-// Makes every Parameter of floats that is converted to integers and looked up, and read by nothing
-// else, one of i64: Keras' models take token ids as floats.
+// Makes every Parameter of floats that is converted to integers and looked up, and else only
+// compared with constants, one of i64: Keras' models take token ids as floats, and mask padding.
 void TakeFloatIds(Graph& graph);
 
 }  // namespace beamwright::ops

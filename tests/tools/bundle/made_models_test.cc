@@ -349,7 +349,7 @@ TEST(MadeModelsTest, AStateOfFourAxesIsNoTransducersScores) {
               HasSubstr("--blank: is for CTC models, transducers and taggers, not with --decoder"));
 }
 
-// Keras' models take ids as floats, which a cast makes integers of.
+// Keras' models take ids as floats, which a cast makes integers of; a mask compares them.
 TEST(MadeModelsTest, IdsMayBeFloats) {
   const std::string cast = "attribute { type: INT name: 'to' i: 6 }";
   std::vector<std::string> answers;
@@ -358,14 +358,19 @@ TEST(MadeModelsTest, IdsMayBeFloats) {
       return (floats ? Node("Cast", {input}, input + "_ids", cast) : "") +
              Node("Gather", {"table", floats ? input + "_ids" : input}, output);
     };
+    const std::string number = "attribute { type: INT name: 'to' i: 1 }";
     InitOptions options;
-    options.encoder =
-        Written("float-encoder",
-                Port("input", "input_1", floats ? 1 : 7, {"rows", "length"}) +
-                    Port("output", "h", 1, {"rows", "3"}) + Weight("table", {5, 3}) +
-                    table("input_1", "x") +
-                    Node("ReduceMean", {"x"}, "h",
-                         Ints("axes", {1}) + "attribute { type: INT name: 'keepdims' i: 0 }"));
+    options.encoder = Written(
+        "float-encoder",
+        Port("input", "input_1", floats ? 1 : 7, {"rows", "length"}) +
+            Port("output", "h", 1, {"rows", "3"}) + Weight("table", {5, 3}) + Weight("least", {1}) +
+            List("last", {-1}) + table("input_1", "embedded") +
+            (floats ? "" : Node("Cast", {"input_1"}, "number", number)) +
+            Node("Greater", {floats ? "input_1" : "number", "least"}, "is_token") +
+            Node("Cast", {"is_token"}, "ones", number) +
+            Node("Unsqueeze", {"ones", "last"}, "mask") + Node("Mul", {"embedded", "mask"}, "x") +
+            Node("ReduceMean", {"x"}, "h",
+                 Ints("axes", {1}) + "attribute { type: INT name: 'keepdims' i: 0 }"));
     options.decoder = Written(
         "float-decoder",
         Port("input", "token", floats ? 1 : 7, {"rows"}) + Port("input", "h", 1, {"rows", "3"}) +
