@@ -1,11 +1,14 @@
 #include "engine/fusion/arpa.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -207,14 +210,49 @@ absl::StatusOr<std::vector<std::string>> ReadArpaWords(absl::string_view content
   return Reader(content, none, no_token).ReadWords();
 }
 
-absl::Status CheckIsArpa(absl::string_view content) {
-  if (absl::StartsWith(content, "mmap lm http://kheafield.com/code")) {
-    return Invalid(
-        "is a binary of KenLM, which is for the program that wrote it; give the ARPA file that "
-        "build_binary read, as lmplz writes it");
+bool IsGzip(absl::string_view content) { return absl::StartsWith(content, "\x1f\x8b"); }
+
+absl::StatusOr<std::string> UnpackGzip(absl::string_view packed) {
+  constexpr size_t kMostGrowth = 200;
+  constexpr size_t kPart = size_t{1} << 20;
+  const size_t most = packed.size() * kMostGrowth;
+  z_stream stream = {};
+  constexpr int kGzipAlone = 16;
+  if (inflateInit2(&stream, kGzipAlone + MAX_WBITS) != Z_OK) {
+    return absl::ResourceExhaustedError("gzip: no memory");
   }
-  return absl::StartsWith(content, "\x1f\x8b") ? Invalid("is packed by gzip; unpack it")
-                                               : absl::OkStatus();
+  const auto end = absl::MakeCleanup([&stream] { inflateEnd(&stream); });
+  std::string text;
+  size_t read = 0;
+  size_t written = 0;
+  int result = Z_OK;
+  // A file may be several packed ones in a row.
+  while (read < packed.size() || result == Z_OK) {
+    if (result == Z_STREAM_END && (inflateReset(&stream), !IsGzip(packed.substr(read)))) {
+      break;  // padding
+    }
+    if (written > most) {
+      return Invalid("gzip: unpacks to more than ", kMostGrowth, " times its size");
+    }
+    if (text.size() < written + kPart / 2) {
+      text.resize(written + kPart);
+    }
+    const size_t room = text.size() - written;
+    const size_t given = std::min(packed.size() - read, kPart);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data() + read));
+    stream.avail_in = static_cast<uInt>(given);
+    stream.next_out = reinterpret_cast<Bytef*>(text.data() + written);
+    stream.avail_out = static_cast<uInt>(room);
+    result = inflate(&stream, Z_NO_FLUSH);
+    if (result != Z_OK && result != Z_STREAM_END) {
+      return Invalid("gzip: ", result == Z_BUF_ERROR ? "the file is cut short" : "damaged data",
+                     " at byte ", read);
+    }
+    read += given - stream.avail_in;
+    written += room - stream.avail_out;
+  }
+  text.resize(written);
+  return text;
 }
 
 }  // namespace beamwright::fusion

@@ -31,8 +31,10 @@ absl::StatusOr<std::shared_ptr<const NgramModel>> ReadArpa(
 // ReadArpa of the header and the unigrams' form.
 absl::StatusOr<std::vector<std::string>> ReadArpaWords(absl::string_view content);
 
-// InvalidArgument with what to give in its place: a binary of KenLM, a file that gzip has packed.
-absl::Status CheckIsArpa(absl::string_view content);
+// The text of a file that gzip has packed. InvalidArgument: it is cut short or damaged, or is more
+// than 200 times as large as its packed form, which no language model is.
+absl::StatusOr<std::string> UnpackGzip(absl::string_view packed);
+bool IsGzip(absl::string_view content);
 
 }  // namespace beamwright::fusion
 

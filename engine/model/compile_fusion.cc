@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,7 +14,9 @@
 #include "absl/strings/str_split.h"
 #include "engine/bundle/joiner_codec.h"
 #include "engine/fusion/arpa.h"
+#include "engine/fusion/kenlm.h"
 #include "engine/model/compile_graphs.h"
+#include "engine/model/spelled_lexicon.h"
 #include "ops/base/status.h"
 #include "ops/decoder/decoder_form.h"
 
@@ -104,14 +108,16 @@ absl::Status CompileEnsemble(bundle::Bundle& bundle, Parts& parts) {
   return absl::OkStatus();
 }
 
+// Whether a token belongs to no word: a special one, or the blank.
+bool IsSilent(const Parts& parts, int32_t id) {
+  const bundle::TextCodec& codec = *parts.target;
+  return (parts.frames != nullptr && id == parts.frames->blank) || id == codec.begin_id() ||
+         id == codec.pad_id() || id == codec.unknown_id() ||
+         std::find(codec.end_ids().begin(), codec.end_ids().end(), id) != codec.end_ids().end();
+}
+
 // What a token writes: its text with a space where a word begins or ends.
 std::string SurfaceOf(const bundle::TextCodec& codec, const v1::TextConfig& config, int32_t id) {
-  const bool is_special =
-      id == codec.begin_id() || id == codec.pad_id() || id == codec.unknown_id() ||
-      std::find(codec.end_ids().begin(), codec.end_ids().end(), id) != codec.end_ids().end();
-  if (is_special) {
-    return "";
-  }
   if (config.form() == v1::TEXT_FORM_CHARACTERS) {
     return codec.TokenText(id);
   }
@@ -154,10 +160,17 @@ absl::StatusOr<fusion::WordTokens> WordTokensOf(const Parts& parts) {
   fusion::WordTokens tokens;
   tokens.ends = parts.target->end_ids();
   for (int32_t id = 0; id < parts.vocabulary_size(); ++id) {
-    const bool is_blank = parts.frames != nullptr && id == parts.frames->blank;
-    tokens.surfaces.push_back(is_blank ? "" : SurfaceOf(*parts.target, target, id));
+    tokens.surfaces.push_back(IsSilent(parts, id) ? "" : SurfaceOf(*parts.target, target, id));
   }
   return tokens;
+}
+
+// Of an ARPA file, or of KenLM's.
+absl::StatusOr<std::shared_ptr<const fusion::NgramModel>> ReadNgrams(
+    const std::string& content, const fusion::NgramVocabulary& vocabulary,
+    const std::function<int32_t(absl::string_view)>& token_of) {
+  return fusion::IsKenlm(content) ? fusion::ReadKenlm(content, vocabulary, token_of)
+                                  : fusion::ReadArpa(content, vocabulary, token_of);
 }
 
 // An n-gram model whose words are not tokens: they are found at their borders in the text.
@@ -183,7 +196,7 @@ absl::Status CompileWords(const std::string& content, const std::vector<std::str
   }
   fusion::NgramVocabulary vocabulary;
   vocabulary.num_tokens = static_cast<int>(words.size()) + 1;
-  auto model = fusion::ReadArpa(content, vocabulary, [&numbers](absl::string_view word) {
+  auto model = ReadNgrams(content, vocabulary, [&numbers](absl::string_view word) {
     const auto found = numbers.find(word);
     return found == numbers.end() ? -1 : found->second;
   });
@@ -211,11 +224,28 @@ std::vector<std::string> WordsOfLines(absl::string_view content) {
 }
 
 absl::Status CompileLexicon(const v1::NgramConfig& config, const std::string& content,
+                            const std::function<int32_t(absl::string_view)>& token_of,
                             const Parts& parts, ScorerPart& scorer) {
+  scorer.min_weight = std::max(scorer.min_weight, 0.0F);  // impossible words cannot be subtracted
+  std::optional<SpelledLexicon> spelled_in_tokens =
+      ReadSpelledLexicon(content, parts.vocabulary_size(), token_of,
+                         [&parts](int32_t id) { return IsSilent(parts, id); });
+  if (spelled_in_tokens.has_value()) {
+    scorer.note = absl::StrCat("a lexicon of ", spelled_in_tokens->words.size(),
+                               " spellings in tokens; ", spelled_in_tokens->num_left_out,
+                               " lines have what is no token and were left out");
+    spelled_in_tokens->tokens.ends = parts.target->end_ids();
+    scorer.lexicon = std::make_shared<const fusion::Lexicon>(spelled_in_tokens->words,
+                                                             std::move(spelled_in_tokens->tokens));
+    return absl::OkStatus();
+  }
   const std::vector<std::string> words = WordsOfLines(content);
   absl::StatusOr<fusion::WordTokens> tokens = WordTokensOf(parts);
   if (!tokens.ok()) {
-    return Annotate(tokens.status(), config.file());
+    return Invalid(
+        config.file(), ": ", tokens.status().message(),
+        "; its lines may spell words in tokens (`word token token`) where a token that is "
+        "nowhere else ends, or begins, each of them");
   }
   const int64_t spelled = CountSpelled(words, *tokens);
   if (2 * spelled <= static_cast<int64_t>(words.size())) {
@@ -225,13 +255,17 @@ absl::Status CompileLexicon(const v1::NgramConfig& config, const std::string& co
   }
   scorer.note =
       absl::StrCat("a lexicon of ", words.size(), " words, of which ", spelled, " can be spelled");
-  scorer.min_weight = std::max(scorer.min_weight, 0.0F);  // impossible words cannot be subtracted
   scorer.lexicon = std::make_shared<const fusion::Lexicon>(words, *std::move(tokens));
   return absl::OkStatus();
 }
 
-absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& content,
-                          const Parts& parts, ScorerPart& scorer) {
+absl::Status CompileNgram(const v1::NgramConfig& config, std::string content, const Parts& parts,
+                          ScorerPart& scorer) {
+  if (fusion::IsGzip(content)) {
+    absl::StatusOr<std::string> unpacked = fusion::UnpackGzip(content);
+    BW_RETURN_IF_ERROR(Annotate(unpacked.status(), config.file()));
+    content = *std::move(unpacked);
+  }
   fusion::NgramVocabulary vocabulary;
   vocabulary.num_tokens = parts.vocabulary_size();
   vocabulary.end_tokens = parts.target->end_ids();
@@ -244,11 +278,12 @@ absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& cont
     }
     return id < parts.vocabulary_size() ? std::max(id, -1) : -1;
   };
-  BW_RETURN_IF_ERROR(Annotate(fusion::CheckIsArpa(content), config.file()));
-  if (!absl::EndsWith(config.file(), ".arpa") && !absl::StrContains(content, "\\data\\")) {
-    return CompileLexicon(config, content, parts, scorer);
+  const bool is_kenlm = fusion::IsKenlm(content);
+  if (!is_kenlm && !absl::EndsWith(config.file(), ".arpa") &&
+      !absl::StrContains(content, "\\data\\")) {
+    return CompileLexicon(config, content, token_of, parts, scorer);
   }
-  auto words = fusion::ReadArpaWords(content);
+  auto words = is_kenlm ? fusion::ReadKenlmWords(content) : fusion::ReadArpaWords(content);
   if (!words.ok()) {
     return Annotate(words.status(), config.file());
   }
@@ -258,7 +293,7 @@ absl::Status CompileNgram(const v1::NgramConfig& config, const std::string& cont
   if (2 * num_tokens < num_words && !config.ids()) {
     return Annotate(CompileWords(content, *words, num_tokens, parts, scorer), config.file());
   }
-  auto model = fusion::ReadArpa(content, vocabulary, token_of);
+  auto model = ReadNgrams(content, vocabulary, token_of);
   if (!model.ok()) {
     return Annotate(model.status(), config.file());
   }
@@ -299,7 +334,7 @@ absl::Status CompileScorer(const v1::ScorerConfig& config, bundle::Bundle& bundl
                                               : -kMostWeight;
   scorer.max_weight = config.has_max_weight() ? config.max_weight() : kMostWeight;
   if (config.has_ngram()) {
-    return CompileNgram(config.ngram(), bundle.ngrams[config.name()], parts, scorer);
+    return CompileNgram(config.ngram(), std::move(bundle.ngrams[config.name()]), parts, scorer);
   }
   if (config.has_language_model()) {
     return CompileLanguageModel(config.language_model(),
@@ -320,13 +355,17 @@ absl::Status CompileFusion(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
   const bool has_words = std::any_of(
       parts.scorers.begin(), parts.scorers.end(),
       [](const ScorerPart& part) { return part.words != nullptr || part.lexicon != nullptr; });
+  // A lexicon may spell words in tokens that write no text with words.
+  absl::StatusOr<fusion::WordTokens> tokens;
   if (has_words && parts.FindScorer(kWordCount) == nullptr) {
-    BW_ASSIGN_OR_RETURN(fusion::WordTokens tokens, WordTokensOf(parts));
+    tokens = WordTokensOf(parts);
+  }
+  if (tokens.ok()) {
     ScorerPart& count = parts.scorers.emplace_back();
     count.name = kWordCount;
     count.min_weight = -kMostWeight;
     count.max_weight = kMostWeight;
-    count.word_count = std::make_shared<const fusion::WordCount>(std::move(tokens));
+    count.word_count = std::make_shared<const fusion::WordCount>(*std::move(tokens));
   }
   if (bundle.config.has_transducer() && parts.FindScorer(kInternalLanguageModel) == nullptr) {
     ScorerPart& internal = parts.scorers.emplace_back();

@@ -1,17 +1,25 @@
-// The reader of n-gram models: whatever the bytes, a model whose probabilities are probabilities,
-// or an error.
+// The readers of n-gram models, ARPA's and KenLM's, in gzip or not: whatever the bytes, a model
+// whose probabilities are probabilities, or an error.
+#include <string>
 #include <vector>
 
 #include "engine/fusion/arpa.h"
+#include "engine/fusion/kenlm.h"
 #include "ops/base/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using beamwright::fusion::NgramModel;
   constexpr int kTokens = 4;
-  const auto model = beamwright::fusion::ReadArpa({reinterpret_cast<const char*>(data), size},
-                                                  {kTokens, {0}}, [](absl::string_view word) {
-                                                    return word == "a" ? 1 : word == "b" ? 2 : -1;
-                                                  });
+  std::string content(reinterpret_cast<const char*>(data), size);
+  if (beamwright::fusion::IsGzip(content)) {
+    content = beamwright::fusion::UnpackGzip(content).value_or("");
+  }
+  const auto token_of = [](absl::string_view word) {
+    return word == "a" ? 1 : word == "b" ? 2 : -1;
+  };
+  const auto model = beamwright::fusion::IsKenlm(content)
+                         ? beamwright::fusion::ReadKenlm(content, {kTokens, {0}}, token_of)
+                         : beamwright::fusion::ReadArpa(content, {kTokens, {0}}, token_of);
   if (!model.ok()) {
     return 0;
   }

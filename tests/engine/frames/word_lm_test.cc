@@ -162,6 +162,63 @@ TEST(WordLanguageModelTest, ALexiconAndARewardForWords) {
   }
 }
 
+// Whether `labels` from `at` on are some of the spellings in a row.
+bool AreSpelled(const Labels& labels, size_t at, const std::vector<Labels>& spellings) {
+  return at == labels.size() ||
+         std::any_of(spellings.begin(), spellings.end(), [&](const Labels& spelling) {
+           return labels.size() - at >= spelling.size() &&
+                  std::equal(spelling.begin(), spelling.end(),
+                             labels.begin() + static_cast<std::ptrdiff_t>(at)) &&
+                  AreSpelled(labels, at + spelling.size(), spellings);
+         });
+}
+
+// Of all labellings, those that a lexicon's spellings make up: its words end with tokens of their
+// own, begin with such, or have one between them, which the last word may lack.
+TEST(WordLanguageModelTest, ALexiconMaySpellItsWordsInTokens) {
+  struct {
+    const char* file;
+    std::vector<Labels> spellings;
+    bool is_separated;  // by label 4
+  } const cases[] = {
+      {"x a c\ny\ta b c\nz d\nout a z\n", {{1, 3}, {1, 2, 3}, {4}}, false},
+      {"x c a\ny c a b\nz d\n\n", {{3, 1}, {3, 1, 2}, {4}}, false},
+      {"x a b d\nx b a d\ny c c d\r\n", {{1, 2, 4}, {2, 1, 4}, {3, 3, 4}}, true},
+  };
+  for (const auto& each : cases) {
+    bundle::Bundle bundle = CtcBundle({});
+    v1::ScorerConfig& scorer = *bundle.config.add_scorers();
+    scorer.set_name("words");
+    scorer.mutable_ngram()->set_file("words.txt");
+    bundle.ngrams["words"] = each.file;
+    const auto model = Compiled(std::move(bundle));
+    ASSERT_NE(model, nullptr);
+    EXPECT_THAT(model->parts().scorers[0].note, HasSubstr("a lexicon of 3 spellings in tokens"));
+    for (uint32_t seed = 0; seed < 10; ++seed) {
+      const auto features = RandomFeatures(4, seed);
+      Scored scored;
+      for (const auto& [labels, alignments] : AllLabellings(CtcLogProbs(features), 0)) {
+        Labels whole = labels;
+        if (each.is_separated) {  // separators between words as often as one likes
+          whole.push_back(4);
+          whole.erase(std::unique(whole.begin(), whole.end(),
+                                  [](int32_t a, int32_t b) { return a == 4 && b == 4; }),
+                      whole.end());
+          whole.erase(whole.begin(), whole.begin() + (whole.front() == 4 ? 1 : 0));
+        }
+        if (AreSpelled(whole, 0, each.spellings)) {
+          scored.emplace_back(std::log(alignments.sum), labels);
+        }
+      }
+      v1::DecodeOptions options;
+      v1::FusionWeight& fusion = *options.add_fusion();
+      fusion.set_name("words");
+      fusion.set_weight(1);
+      ExpectBest(model, features, options, std::move(scored));
+    }
+  }
+}
+
 TEST(WordLanguageModelTest, AModelOfOtherWordsIsRefusedWithCounts) {
   std::string capitals = kArpa;
   for (char& letter : capitals) {
@@ -178,6 +235,16 @@ TEST(WordLanguageModelTest, ALexiconOfOtherWordsIsRefusedWithCounts) {
   bundle.config.mutable_scorers(0)->mutable_ngram()->set_file("words.txt");
   EXPECT_THAT(DecodeModel::Compile(std::move(bundle)).status().message(),
               HasSubstr("words.txt: of its 3 words 1 can be spelled with the tokens"));
+}
+
+TEST(WordLanguageModelTest, SpellingsWithoutBordersAreRefused) {
+  bundle::Bundle bundle = CtcBundle({});
+  v1::ScorerConfig& scorer = *bundle.config.add_scorers();
+  scorer.set_name("words");
+  scorer.mutable_ngram()->set_file("words.txt");
+  bundle.ngrams["words"] = "x a b\ny b a\n";
+  EXPECT_THAT(DecodeModel::Compile(std::move(bundle)).status().message(),
+              HasSubstr("where a token that is nowhere else ends, or begins, each of them"));
 }
 
 TEST(WordLanguageModelTest, WhatATokenModelLeavesOutIsCounted) {

@@ -1,6 +1,8 @@
 // Word models behind letters and pieces, against the sum over the words of the finished text.
 #include "engine/fusion/word_ngram.h"
 
+#include <zlib.h>
+
 #include <cmath>
 #include <limits>
 #include <map>
@@ -144,11 +146,45 @@ TEST(ArpaTest, WordsAreReadWithoutTheSpecialOnes) {
   EXPECT_THAT(*words, ElementsAre("ab", "abba", "b", "cab"));
 }
 
-TEST(ArpaTest, OtherFormsAreRefusedWithWhatToGive) {
-  EXPECT_TRUE(CheckIsArpa(Arpa()).ok());
-  EXPECT_THAT(CheckIsArpa("mmap lm http://kheafield.com/code format version 5\n...").message(),
-              HasSubstr("give the ARPA file that build_binary read"));
-  EXPECT_THAT(CheckIsArpa("\x1f\x8b\x08...").message(), HasSubstr("packed by gzip"));
+std::string Packed(const std::string& text) {
+  z_stream stream = {};
+  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string packed(deflateBound(&stream, text.size()), 0);
+  std::string from = text;
+  stream.next_in = reinterpret_cast<Bytef*>(from.data());
+  stream.avail_in = static_cast<uInt>(from.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+TEST(ArpaTest, GzipIsUnpacked) {
+  EXPECT_FALSE(IsGzip(Arpa()));
+  std::string text = Arpa();
+  std::mt19937 random(3);
+  while (text.size() < 3000000) {
+    text.push_back(static_cast<char>('a' + random() % 20));
+  }
+  for (const std::string& one : {std::string(Arpa()), text, std::string()}) {
+    ASSERT_TRUE(IsGzip(Packed(one)));
+    const auto unpacked = UnpackGzip(Packed(one));
+    ASSERT_TRUE(unpacked.ok()) << unpacked.status();
+    EXPECT_TRUE(*unpacked == one);
+  }
+  // Several packed files in a row are one; zeros behind them are padding.
+  const auto twice = UnpackGzip(absl::StrCat(Packed("ab"), Packed("c"), std::string(9, 0)));
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  EXPECT_EQ(*twice, "abc");
+  EXPECT_THAT(UnpackGzip(Packed(text).substr(0, 1000)).status().message(),
+              HasSubstr("the file is cut short"));
+  std::string damaged = Packed(text);
+  damaged[5000] ^= 1;
+  EXPECT_THAT(UnpackGzip(damaged).status().message(), HasSubstr("damaged data"));
+  EXPECT_THAT(UnpackGzip(Packed(std::string(9000000, 'a'))).status().message(),
+              HasSubstr("more than 200 times its size"));
 }
 
 }  // namespace
