@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/joiner_codec.h"
@@ -262,8 +263,15 @@ class Reader : private OptionTokens {
     }
     auto constraint = std::make_shared<const grammar::Constraint>(
         field, *std::move(program), TokenTextsOf(model()), search.end_tokens);
-    if (!constraint->MaySpell(/*begins_text=*/search.constraints.prefix.empty())) {
+    const bool begins_text = search.constraints.prefix.empty();
+    if (!constraint->MaySpell(begins_text)) {
       Add(field, "the model's tokens spell no text of it");
+      return;
+    }
+    std::vector<int32_t> first;
+    constraint->AppendAllowed(constraint->Start(begins_text), first);
+    if (first.empty()) {  // its first states are beyond the limits
+      Add(field, "repeats what may be empty too often to be followed");
       return;
     }
     search.constraints.text = std::move(constraint);

@@ -671,6 +671,7 @@ TEST_F(EngineOptionsTest, FaultsOfGrammarsHaveTheirField) {
   };
   EXPECT_THAT(message("2(3", ""), HasSubstr("options.regex: at position 1: the group"));
   EXPECT_THAT(message("[a-z]+", ""), HasSubstr("options.regex: the model's tokens spell no text"));
+  EXPECT_THAT(message("((2?){100}3?){300}", ""), HasSubstr("options.regex: repeats what may be"));
   EXPECT_THAT(message("( ?2){3}", ""),
               HasSubstr("within the maximum length of 2 tokens under regex"));
   EXPECT_THAT(message("", R"({"oneOf": []})"),
