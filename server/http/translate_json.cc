@@ -28,6 +28,7 @@ using google::protobuf::Struct;
 using google::protobuf::Value;
 
 constexpr size_t kMaxFormFields = size_t{1} << 15;
+constexpr char kFileMember[] = "file";
 
 // Several fields of one name are a list.
 void AddField(const std::string& name, std::string value, Struct& members) {
@@ -67,12 +68,18 @@ absl::StatusOr<Struct> ParseUrlForm(const std::string& body) {
   return members;
 }
 
+// Its bytes are no text, unlike those of all other fields.
+bool IsOfficeFile(absl::string_view filename) {
+  return absl::EndsWithIgnoreCase(filename, ".docx") || absl::EndsWithIgnoreCase(filename, ".odt");
+}
+
 absl::StatusOr<Struct> ParseFileForm(absl::string_view content_type, const std::string& body) {
   BW_ASSIGN_OR_RETURN(const std::vector<FormPart> parts, ParseForm(content_type, body));
   Struct members;
   for (const FormPart& part : parts) {
+    const bool may_be_binary = part.name == kFileMember && IsOfficeFile(part.filename);
     if (!CheckUtf8(part.name).ok() || !CheckUtf8(part.filename).ok() ||
-        !CheckUtf8(part.content).ok()) {
+        (!may_be_binary && !CheckUtf8(part.content).ok())) {
       return status::InvalidField(Printable(part.name), "is not UTF-8");
     }
     AddField(part.name, std::string(part.content), members);
@@ -222,11 +229,19 @@ absl::StatusOr<TranslateBody> ReadFileBody(Struct members) {
       request.set_format(format);
     }
   }
-  Value* const file = FindMember(members, "file");
+  Value* const file = FindMember(members, kFileMember);
   if (file == nullptr || !file->has_string_value()) {
     faults.Add("file", "is not set; send one as multipart/form-data");
+  } else if (IsOfficeFile(name)) {
+    body.file = {
+        absl::EndsWith(name, ".odt") ? translate::OfficeKind::kOdt : translate::OfficeKind::kDocx,
+        std::move(*file->mutable_string_value())};
   } else if (request.format() == v1::TEXT_FORMAT_UNSPECIFIED) {
-    faults.Add("file", "has a name that ends in none of .txt, .html, .xml, .srt, .vtt and .po");
+    faults.Add(
+        "file",
+        "has a name that ends in none of .txt, .html, .xml, .srt, .vtt, .po, .docx and .odt");
+  } else if (!CheckUtf8(file->string_value()).ok()) {  // another part has the name of a text
+    faults.Add("file", "is not UTF-8");
   } else {
     *request.add_texts() = std::move(*file->mutable_string_value());
   }
@@ -252,6 +267,9 @@ void ReadStrings(const Struct& members, const std::string& name,
 
 absl::Status InMembers(const absl::Status& status, const std::string& texts, bool is_list) {
   return status::WithFields(status, [&](absl::string_view field) -> std::string {
+    if (field == "document") {
+      return texts;
+    }
     if (absl::StartsWith(field, "texts")) {
       return is_list ? absl::StrCat(texts, field.substr(5)) : texts;
     }
@@ -310,12 +328,18 @@ std::string WriteTranslateBody(const TranslateBody& asked, const v1::TranslateRe
 }
 
 std::string WriteFileBody(const TranslateBody& asked, const v1::TranslateResponse& response) {
-  const bool is_html = asked.request.format() == v1::TEXT_FORMAT_HTML;
+  const translate::OfficeKind kind = asked.file.kind;
+  const char* const type =
+      kind == translate::OfficeKind::kDocx
+          ? "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+      : kind == translate::OfficeKind::kOdt            ? "application/vnd.oasis.opendocument.text"
+      : asked.request.format() == v1::TEXT_FORMAT_HTML ? "text/html;charset=utf-8"
+                                                       : "text/plain;charset=utf-8";
+  const std::string& content = response.translations(0).text();
   JsonWriter json;
   json.BeginObject();
   json.Key("translatedFileUrl")
-      .String(absl::StrCat("data:", is_html ? "text/html" : "text/plain", ";charset=utf-8;base64,",
-                           absl::Base64Escape(response.translations(0).text())));
+      .String(absl::StrCat("data:", type, ";base64,", absl::Base64Escape(content)));
   json.EndObject();
   return json.text() + "\n";
 }

@@ -14,12 +14,14 @@
 #include "server/http/listener.h"
 #include "server/translate/detect.h"
 #include "server/translate/directions.h"
+#include "server/translate/office_package.h"
 
 namespace beamwright::http {
 
 // The members of a body: a JSON object, or a form (application/x-www-form-urlencoded or
 // multipart/form-data), whose fields are strings, and several of one name a list. A file's name is
-// the member `filename`. An empty body has no members. InvalidArgument.
+// the member `filename`; an office file is the one string that need not be UTF-8. An empty body has
+// no members. InvalidArgument.
 absl::StatusOr<google::protobuf::Struct> ParseMembers(absl::string_view content_type,
                                                       const std::string& body);
 
@@ -28,7 +30,8 @@ std::string TextMember(const google::protobuf::Struct& members, const std::strin
 
 struct TranslateBody {
   v1::TranslateRequest request;
-  bool is_list = false;  // the member q is a list, and so is the answer
+  bool is_list = false;        // the member q is a list, and so is the answer
+  translate::OfficeFile file;  // in the place of the request's texts
 };
 
 // The members of a request to /translate. InvalidArgument naming every member that is missing or
@@ -36,7 +39,7 @@ struct TranslateBody {
 absl::StatusOr<TranslateBody> ReadTranslateBody(google::protobuf::Struct members);
 
 // The members of a request to /translate_file: file, source, target. The format is that of the
-// file's name: .txt, .html, .xml, .srt, .vtt, .po. InvalidArgument.
+// file's name: .txt, .html, .xml, .srt, .vtt, .po, .docx, .odt. InvalidArgument.
 absl::StatusOr<TranslateBody> ReadFileBody(google::protobuf::Struct members);
 
 // Each is among the members as one string, several strings of a list, or not at all.

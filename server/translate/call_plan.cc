@@ -14,7 +14,7 @@
 namespace beamwright::translate {
 namespace {
 
-absl::Status CheckRequest(const v1::TranslateRequest& request) {
+absl::Status CheckRequest(const v1::TranslateRequest& request, bool is_office) {
   status::Faults faults;
   bundle::CheckRules(request, "", faults);
   for (const auto& [field, value] : {std::pair("source_language", &request.source_language()),
@@ -35,7 +35,7 @@ absl::Status CheckRequest(const v1::TranslateRequest& request) {
   for (const std::string& text : request.texts()) {
     characters += CountCharacters(text);
   }
-  if (characters > kMaxCharacters) {
+  if (characters > kMaxCharacters && !is_office) {
     faults.Add("texts", "have ", characters, " characters; at most ", kMaxCharacters,
                " are allowed in a call");
   }
@@ -115,8 +115,8 @@ TranslationModels ListTranslationModels(serving::Core& core) {
 }
 
 absl::StatusOr<CallPlan> PlanCall(serving::Core& core, const v1::TranslateRequest& request,
-                                  absl::Time now) {
-  BW_RETURN_IF_ERROR(CheckRequest(request));
+                                  absl::Time now, bool is_office) {
+  BW_RETURN_IF_ERROR(CheckRequest(request, is_office));
   const TranslationModels served = ListTranslationModels(core);
   CallPlan plan;
   BW_RETURN_IF_ERROR(FindSources(served.directions, request, plan));

@@ -45,9 +45,10 @@ struct CallPlan {
 // Checks the fields of a request and plans its call. Loads no model.
 // Errors: InvalidArgument naming fields of TranslateRequest: a broken rule, a language that is not
 // served or cannot be detected, a glossary where two models translate one after the other.
-// Unavailable if a model of a route is paused or in quarantine at `now`.
+// Unavailable if a model of a route is paused or in quarantine at `now`. is_office: the texts are
+// parts of an office file, whose characters the caller counts without their markup.
 absl::StatusOr<CallPlan> PlanCall(serving::Core& core, const v1::TranslateRequest& request,
-                                  absl::Time now);
+                                  absl::Time now, bool is_office);
 
 }  // namespace beamwright::translate
 

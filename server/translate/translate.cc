@@ -8,9 +8,12 @@
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
+#include "ops/base/utf8.h"
 #include "server/translate/call_plan.h"
 #include "server/translate/join_unit.h"
 #include "server/translate/markup.h"
+#include "server/translate/office_markup.h"
+#include "server/translate/office_package.h"
 #include "server/translate/sentence_decoder.h"
 
 namespace beamwright::translate {
@@ -21,6 +24,7 @@ using serving::ModelPtr;
 // Of a text in its parsed form, its pieces and its sentences' results, for each of its bytes.
 constexpr int64_t kHeldPerByte = 12;
 constexpr int64_t kHeldPerByteOfMarkup = 48;  // each tag is an element
+constexpr int64_t kHeldPerByteOfOffice = 96;  // an element has the tags of runs around it
 
 }  // namespace
 
@@ -28,12 +32,14 @@ constexpr int64_t kHeldPerByteOfMarkup = 48;  // each tag is an element
 // callbacks share it.
 class Translator::Call : public std::enable_shared_from_this<Call> {
  public:
-  Call(Translator& translator, const serving::Caller& caller, TranslateDone done)
+  Call(Translator& translator, OfficeFile file, const serving::Caller& caller, TranslateDone done)
       : translator_(translator),
         core_(translator.core_),
         caller_(caller),
         started_(SteadyNow()),
-        done_(std::move(done)) {}
+        done_(std::move(done)),
+        file_(std::move(file)),
+        is_office_(file_.kind != OfficeKind::kNone) {}
 
   void Start(absl::StatusOr<v1::TranslateRequest> request) {
     absl::Status status;
@@ -113,10 +119,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   absl::Status Open(absl::StatusOr<v1::TranslateRequest>& request) {
     BW_RETURN_IF_ERROR(core_.state().CheckAccepting());
     BW_RETURN_IF_ERROR(request.status());
-    BW_ASSIGN_OR_RETURN(plan_, PlanCall(core_, *request, started_));
+    BW_RETURN_IF_ERROR(OpenDocument(*request));
+    BW_ASSIGN_OR_RETURN(plan_, PlanCall(core_, *request, started_, is_office_));
     num_alternatives_ = static_cast<size_t>(request->alternatives());
     const bool is_plain = request->format() <= v1::TEXT_FORMAT_PLAIN;
-    const int64_t per_byte = is_plain ? kHeldPerByte : kHeldPerByteOfMarkup;
+    const int64_t per_byte = is_plain     ? kHeldPerByte
+                             : is_office_ ? kHeldPerByteOfOffice
+                                          : kHeldPerByteOfMarkup;
     int64_t bytes = 0;
     for (const std::string& text : request->texts()) {
       bytes += static_cast<int64_t>(text.size());
@@ -134,19 +143,77 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     return absl::OkStatus();
   }
 
+  // The parts of an office file become the request's texts.
+  absl::Status OpenDocument(v1::TranslateRequest& request) {
+    if (!is_office_) {
+      return absl::OkStatus();
+    }
+    request.set_format(v1::TEXT_FORMAT_XML);
+    BW_ASSIGN_OR_RETURN(file_hold_,
+                        core_.memory().Reserve(static_cast<int64_t>(file_.content.size()) * 2 +
+                                               static_cast<int64_t>(kMaxOfficeXmlBytes)));
+    auto parts = ReadOfficeFile(file_.content, file_.kind);
+    if (!parts.ok()) {
+      return status::InvalidField("document", parts.status().message());
+    }
+    for (OfficePart& part : *parts) {
+      request.add_texts(std::move(part.xml));
+      part_names_.push_back(std::move(part.name));
+    }
+    return absl::OkStatus();
+  }
+
+  // The field of a text, and in a document also the name of its part, in front of `message`.
+  absl::Status AtText(size_t number, absl::string_view message) const {
+    return is_office_
+               ? status::InvalidField("document", absl::StrCat(part_names_[number], ": ", message))
+               : status::InvalidField(absl::StrCat("texts[", number, "]"), message);
+  }
+
+  // The document with the parts' translations.
+  absl::Status WriteOffice() {
+    std::vector<OfficePart> parts;
+    for (int i = 0; i < response_.translations_size(); ++i) {
+      parts.push_back({part_names_[static_cast<size_t>(i)],
+                       std::move(*response_.mutable_translations(i)->mutable_text())});
+    }
+    response_.clear_translations();
+    BW_ASSIGN_OR_RETURN(*response_.add_translations()->mutable_text(),
+                        WriteOfficeFile(file_.content, parts));
+    return absl::OkStatus();
+  }
+
   // Cuts the texts into units, except those that stay as they are.
   absl::Status Parse(const v1::TranslateRequest& request) {
     documents_.resize(static_cast<size_t>(request.texts_size()));
     for (const LanguageGroup& group : plan_.groups) {
       for (const int i : group.models.empty() ? std::vector<int>() : group.texts) {
-        absl::StatusOr<Document> document = ParseDocument(request.texts(i), request);
+        const std::string& text = request.texts(i);
+        absl::StatusOr<Document> document = file_.kind == OfficeKind::kDocx ? ParseWordPart(text)
+                                            : file_.kind == OfficeKind::kOdt
+                                                ? ParseOpenDocumentPart(text)
+                                                : ParseDocument(text, request);
         if (!document.ok()) {
-          return status::InvalidField(absl::StrCat("texts[", i, "]"), document.status().message());
+          return AtText(static_cast<size_t>(i), document.status().message());
         }
         documents_[static_cast<size_t>(i)] = *std::move(document);
       }
     }
-    return absl::OkStatus();
+    return is_office_ ? CheckCharacters() : absl::OkStatus();
+  }
+
+  // Of an office file the texts count, without the markup around them.
+  absl::Status CheckCharacters() const {
+    int64_t characters = 0;
+    for (const Document& document : documents_) {
+      for (const MarkedText& unit : document.units) {
+        characters += CountCharacters(unit.text);
+      }
+    }
+    return characters <= kMaxCharacters
+               ? absl::OkStatus()
+               : status::InvalidField("document", "has ", characters, " characters; at most ",
+                                      kMaxCharacters, " are allowed in a call");
   }
 
   const LanguageGroup& group() const { return plan_.groups[group_]; }
@@ -279,7 +346,8 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       return caller_.cancelled->Outcome(caller_.deadline, SteadyNow());
     }
     const size_t unit = decoded.sentences[decoded.failed].unit;
-    const std::string field = absl::StrCat("texts[", places_[unit].text_number, "]");
+    const std::string field =
+        is_office_ ? "document" : absl::StrCat("texts[", places_[unit].text_number, "]");
     return status::WithFields(decoded.failure, [&](absl::string_view) { return field; });
   }
 
@@ -328,7 +396,10 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
                              decoded.num_model_faults, SteadyNow());
   }
 
-  void Answer(const absl::Status& status) {
+  void Answer(absl::Status status) {
+    if (status.ok() && is_office_) {
+      status = WriteOffice();
+    }
     serving::CallWork work;
     work.num_sources = num_sentences_;
     work.queue_ms = queue_ms_;
@@ -393,6 +464,10 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   const absl::Time started_;
   const TranslateDone done_;
   serving::MemoryAccount::Hold hold_;
+  serving::MemoryAccount::Hold file_hold_;  // of an office file and its parts
+  const OfficeFile file_;
+  const bool is_office_;
+  std::vector<std::string> part_names_;  // of an office file, one for each text
   CallPlan plan_;
   uint64_t call_ = 0;
   size_t num_alternatives_ = 0;
@@ -420,7 +495,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 
 void Translator::Translate(absl::StatusOr<v1::TranslateRequest> request,
                            const serving::Caller& caller, TranslateDone done) {
-  std::make_shared<Call>(*this, caller, std::move(done))->Start(std::move(request));
+  TranslateFile(std::move(request), {}, caller, std::move(done));
+}
+
+void Translator::TranslateFile(absl::StatusOr<v1::TranslateRequest> request, OfficeFile file,
+                               const serving::Caller& caller, TranslateDone done) {
+  std::make_shared<Call>(*this, std::move(file), caller, std::move(done))
+      ->Start(std::move(request));
 }
 
 std::vector<Language> Translator::Languages() const {

@@ -18,6 +18,7 @@
 #include "server/serving/core.h"
 #include "server/translate/detect.h"
 #include "server/translate/directions.h"
+#include "server/translate/office_package.h"
 #include "server/translate/sentences.h"
 
 namespace beamwright::translate {
@@ -40,6 +41,11 @@ class Translator {
   // (sentence_decoder.h).
   void Translate(absl::StatusOr<v1::TranslateRequest> request, const serving::Caller& caller,
                  TranslateDone done);
+
+  // The same of the texts of an office file, in the place of the request's. The response has one
+  // translation, whose text is the file's bytes. Errors of the file name the field `document`.
+  void TranslateFile(absl::StatusOr<v1::TranslateRequest> request, OfficeFile file,
+                     const serving::Caller& caller, TranslateDone done);
 
   // What is translated now, by code.
   std::vector<Language> Languages() const;

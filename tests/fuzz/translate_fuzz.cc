@@ -9,10 +9,28 @@
 #include "server/http/deepl_json.h"
 #include "server/http/translate_json.h"
 #include "server/translate/markup.h"
+#include "server/translate/office_markup.h"
+#include "server/translate/office_package.h"
 
 namespace {
 
 using beamwright::v1::TranslateRequest;
+
+// The bytes of an office file, and a part of one.
+void ReadOffice(const std::string& bytes) {
+  using beamwright::translate::OfficeKind;
+  for (const OfficeKind kind : {OfficeKind::kDocx, OfficeKind::kOdt}) {
+    const auto parts = beamwright::translate::ReadOfficeFile(bytes, kind);
+    if (parts.ok()) {
+      beamwright::translate::WriteOfficeFile(bytes, *parts).IgnoreError();
+    }
+    auto document = kind == OfficeKind::kDocx ? beamwright::translate::ParseWordPart(bytes)
+                                              : beamwright::translate::ParseOpenDocumentPart(bytes);
+    if (document.ok()) {
+      beamwright::translate::WriteDocument(*document, document->units);
+    }
+  }
+}
 
 // Texts as they are, and with all words of a unit from its end.
 void Translate(const TranslateRequest& request) {
@@ -59,6 +77,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       *request.add_texts() = body;
     }
     Translate(request);
+    if (data[0] == 7) {
+      ReadOffice(body);
+    }
     return 0;
   }
   const auto members = beamwright::http::ParseMembers(kTypes[data[0] % 3], body);

@@ -6,6 +6,7 @@ Usage: translation_page.py BIN MODEL TOOLS
 
 import base64
 import contextlib
+import io
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
+import zipfile
 
 import deepl
 import marian_files
@@ -101,14 +103,23 @@ def check_markup_and_terms(http, words="w4 w6 w9!"):
     check(status == 400 and "glossary: needs a model" in answer["error"], f"{status} {answer}")
 
 
+def zipped(entries):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
 def check_files(http, words="w4 w6 w9!"):
     plain = ask(http, "/translate", {"q": words, "source": "en", "target": "fr"})[1]["translatedText"]
 
     def send(name, content):
-        parts = (("file", content, f'; filename="{name}"'), ("source", "en", ""), ("target", "fr", ""))
-        body = "".join(f'--x\r\nContent-Disposition: form-data; name="{field}"{more}\r\n\r\n{value}\r\n'
-                       for field, value, more in parts) + "--x--\r\n"
-        return ask(http, "/translate_file", body.encode(), "multipart/form-data; boundary=x")
+        content = content.encode() if isinstance(content, str) else content
+        parts = (("file", content, f'; filename="{name}"'), ("source", b"en", ""), ("target", b"fr", ""))
+        body = b"".join(f'--x\r\nContent-Disposition: form-data; name="{field}"{more}\r\n\r\n'.encode() + value + b"\r\n"
+                        for field, value, more in parts) + b"--x--\r\n"
+        return ask(http, "/translate_file", body, "multipart/form-data; boundary=x")
 
     times = "1\n00:00:01,000 --> 00:00:02,000\n"
     for name, content, expected in (("a.srt", f"{times}{words}\n", f"{times}{plain}\n"),
@@ -118,6 +129,23 @@ def check_files(http, words="w4 w6 w9!"):
         check(status == 200, f"{name}: {status} {answer}")
         file = base64.b64decode(answer["translatedFileUrl"].split("base64,")[1]).decode()
         check(file == expected, f"{name}: {file!r}")
+    office = (("a.docx", "word/document.xml", "<w:p><w:r><w:t>{}</w:t></w:r></w:p>",
+               '<w:p><w:r><w:t xml:space="preserve">{}</w:t></w:r></w:p>'),
+              ("a.odt", "content.xml", "<text:p>{}</text:p>", "<text:p>{}</text:p>"))
+    for name, part, before, behind in office:
+        status, answer = send(name, zipped({part: before.format(words), "media/image.png": "\x8f" * 999}))
+        check(status == 200, f"{name}: {status} {answer}")
+        file = zipfile.ZipFile(io.BytesIO(base64.b64decode(answer["translatedFileUrl"].split("base64,")[1])))
+        check(file.read(part).decode() == behind.format(plain), f"{name}: {file.read(part)}")
+        check(file.read("media/image.png").decode() == "\x8f" * 999 and file.testzip() is None, f"{name}: the picture")
+    bomb = zipped({"word/document.xml": "<w:p/>" * (2 << 20)})
+    check(len(bomb) < 1 << 16, "the bomb is large")
+    for name, content, message in (("a.docx", bomb, "word/document.xml: unpacks to more than is left of 8388608 bytes"),
+                                   ("a.docx", "text", "file: is not a zip archive"),
+                                   ("a.odt", bomb, "file: has no content.xml"),
+                                   ("a.txt", b"\xff", "file: is not UTF-8")):
+        status, answer = send(name, content)
+        check(status == 400 and message in answer["error"], f"{name}: {status} {answer}")
     for name, message in (("a.pdf", "file: has a name that ends in none of .txt"), ("a.po", "file: line 1: ")):
         status, answer = send(name, "msgid w4\n")
         check(status == 400 and message in answer["error"], f"{name}: {status} {answer}")

@@ -1,0 +1,24 @@
+// A tag of HTML or XML. Private to translate/.
+#ifndef BEAMWRIGHT_SERVER_TRANSLATE_TAG_H_
+#define BEAMWRIGHT_SERVER_TRANSLATE_TAG_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace beamwright::translate {
+
+struct Tag {
+  size_t size = 0;  // bytes; 0: no tag
+  std::string name;
+  bool is_closing = false;
+  bool is_empty = false;  // <br/>
+};
+
+// The tag at the start of a text, which begins with <. folds_case: its name in small letters.
+Tag ReadTag(absl::string_view text, bool folds_case);
+
+}  // namespace beamwright::translate
+
+#endif  // BEAMWRIGHT_SERVER_TRANSLATE_TAG_H_
