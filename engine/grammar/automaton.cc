@@ -50,7 +50,7 @@ bool Automaton::Follow(Place first, std::vector<Place>& reached, bool& accepts) 
     if (!one.is_live || !seen_.insert(place).second) {
       continue;
     }
-    if (++work_ > limits_.work || seen_.size() > 4 * kMostPlaces) {
+    if (++work_ > limits_.work || bytes_ > limits_.bytes || seen_.size() > 4 * kMostPlaces) {
       is_full_ = true;
       return false;
     }

@@ -91,7 +91,8 @@ const Constraint::Mask& Constraint::MaskOf(int64_t state) const {
   if (const auto known = masks_.find(state); known != masks_.end()) {
     return known->second;
   }
-  const size_t words = (static_cast<size_t>(texts_->size()) + 63) / 64;
+  const int32_t last_end = *std::max_element(end_tokens_.begin(), end_tokens_.end());
+  const size_t words = (static_cast<size_t>(std::max(texts_->size(), last_end + 1)) + 63) / 64;
   const auto mask_bytes = static_cast<int64_t>(words * sizeof(uint64_t) + 64);
   if ((static_cast<int64_t>(masks_.size()) + 1) * mask_bytes > kMaskBytes) {
     masks_.clear();

@@ -15,6 +15,21 @@ bool IsEmptyText(const Part& part) {
   return part->kind == Expression::Kind::kConcat && part->parts.empty();
 }
 
+// One part for each character of ASCII: patterns and texts consist of tens of thousands of them.
+const std::vector<Part>& PartsOfAscii() {
+  static const auto& parts = *[] {
+    auto* const made = new std::vector<Part>();
+    for (char32_t code = 0; code < 0x80; ++code) {
+      Expression one;
+      one.kind = Expression::Kind::kSet;
+      one.set = {{code, code}};
+      made->push_back(Make(std::move(one)));
+    }
+    return made;
+  }();
+  return parts;
+}
+
 }  // namespace
 
 CodeSet Normalised(CodeSet set) {
@@ -54,13 +69,19 @@ CodeSet Intersection(const CodeSet& a, const CodeSet& b) {
 }
 
 Part SetOf(CodeSet set) {
+  if (set.size() == 1 && set[0].low == set[0].high && set[0].low < 0x80) {
+    return PartsOfAscii()[set[0].low];
+  }
   Expression made;
   made.kind = Expression::Kind::kSet;
   made.set = Normalised(std::move(set));
   return Make(std::move(made));
 }
 
+// Without empty texts: then all but the empty text itself needs instructions, and what is written
+// twice at each of many levels comes to their limit.
 Part Concat(std::vector<Part> parts) {
+  parts.erase(std::remove_if(parts.begin(), parts.end(), IsEmptyText), parts.end());
   if (parts.size() == 1) {
     return std::move(parts[0]);
   }

@@ -25,7 +25,9 @@ using Json = rapidjson::Value;
 
 constexpr int kDeepestSchema = 100;      // objects and lists of the schema
 constexpr int64_t kMostCount = 1 << 15;  // of minLength, maxItems
-constexpr double kMostInteger = 1e15;    // doubles are exact
+// Of what references lead to, which is read once more for each: twice the longest schema.
+constexpr int64_t kMostReferred = 1 << 17;
+constexpr double kMostInteger = 1e15;  // doubles are exact
 constexpr int kUnbounded = Expression::kUnbounded;
 
 absl::string_view TextOf(const Json& value) { return {value.GetString(), value.GetStringLength()}; }
@@ -84,6 +86,21 @@ int DepthOf(absl::string_view json) {
     }
   }
   return deepest;
+}
+
+// About its length as a text.
+int64_t LengthOf(const Json& value) {
+  int64_t length = value.IsString() ? 1 + int64_t{value.GetStringLength()} : 1;
+  if (value.IsArray()) {
+    for (const Json& one : value.GetArray()) {
+      length += LengthOf(one);
+    }
+  } else if (value.IsObject()) {
+    for (const auto& member : value.GetObject()) {
+      length += LengthOf(member.name) + LengthOf(member.value);
+    }
+  }
+  return length;
 }
 
 class SchemaReader {
@@ -200,10 +217,6 @@ class SchemaReader {
       return Fault(path, "is no reference into the schema ('#/...')");
     }
     const std::string pointer(TextOf(value).substr(1));
-    const auto [known, is_new] = references_.emplace(pointer, 0);
-    if (!is_new) {
-      return RuleRef(known->second);
-    }
     const Json* found = &document_;
     const std::vector<std::string> names = absl::StrSplit(pointer, '/');
     for (size_t i = 1; i < names.size() && found != nullptr; ++i) {
@@ -220,6 +233,15 @@ class SchemaReader {
     }
     if (found == nullptr || !names[0].empty()) {
       return Fault(path, absl::StrCat("refers to '#", pointer, "', which is not there"));
+    }
+    const auto [known, is_new] = references_.emplace(found, 0);
+    if (!is_new) {
+      return RuleRef(known->second);
+    }
+    num_referred_ += LengthOf(*found);
+    if (num_referred_ > kMostReferred) {
+      return Fault(path, absl::StrCat("is one of references to more than ", kMostReferred,
+                                      " characters of the schema together"));
     }
     known->second = AddRule(EmptyText());
     pending_.push_back({known->second, found, pointer});
@@ -497,7 +519,8 @@ class SchemaReader {
   rapidjson::Document document_;
   Grammar grammar_;
   int any_ = -1;
-  std::map<std::string, int> references_;  // by pointer
+  std::map<const Json*, int> references_;  // by what they lead to: pointers have many spellings
+  int64_t num_referred_ = 0;
   std::vector<Pending> pending_;
 };
 

@@ -1,7 +1,6 @@
 #include "engine/grammar/json_text.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,33 +71,42 @@ Part Natural(int64_t least, std::optional<int64_t> most) {
   return Alternate(std::move(ways));
 }
 
+// The parts are shared by all sets: a pattern may have tens of thousands.
+const std::vector<std::pair<char32_t, Part>>& EscapedCharacters() {
+  static const auto& made = *[] {
+    auto* const escapes = new std::vector<std::pair<char32_t, Part>>{
+        {'"', Literal("\\\"")}, {'\\', Literal("\\\\")}, {'\b', Literal("\\b")},
+        {'\f', Literal("\\f")}, {'\n', Literal("\\n")},  {'\r', Literal("\\r")},
+        {'\t', Literal("\\t")}};
+    for (char32_t code = 0; code < 0x20; ++code) {
+      const bool is_short = std::any_of(escapes->begin(), escapes->end(),
+                                        [code](const auto& one) { return one.first == code; });
+      if (!is_short) {
+        escapes->emplace_back(code,
+                              Literal(absl::StrFormat("\\u%04x", static_cast<unsigned>(code))));
+      }
+    }
+    return escapes;
+  }();
+  return made;
+}
+
 }  // namespace
 
 Part JsonCharacter(const CodeSet& set) {
   static const auto& plain =
       *new CodeSet{{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, kMaxCode}};
-  static const auto& escapes = *new std::vector<std::pair<char32_t, std::string>>{
-      {'"', "\\\""}, {'\\', "\\\\"}, {'\b', "\\b"}, {'\f', "\\f"},
-      {'\n', "\\n"}, {'\r', "\\r"},  {'\t', "\\t"}};
+  static const auto& escapes = EscapedCharacters();
   std::vector<Part> ways;
   if (CodeSet some = Intersection(set, plain); !some.empty()) {
     ways.push_back(SetOf(std::move(some)));
   }
-  const auto has = [&](char32_t code) {
-    return std::any_of(set.begin(), set.end(), [code](const CodeRange& range) {
-      return range.low <= code && code <= range.high;
-    });
-  };
   for (const auto& [code, escape] : escapes) {
-    if (has(code)) {
-      ways.push_back(Literal(escape));
-    }
-  }
-  for (char32_t code = 0; code < 0x20; ++code) {
-    const bool is_short = std::any_of(escapes.begin(), escapes.end(),
-                                      [code](const auto& one) { return one.first == code; });
-    if (!is_short && has(code)) {
-      ways.push_back(Literal(absl::StrFormat("\\u%04x", static_cast<unsigned>(code))));
+    const char32_t wanted = code;
+    if (std::any_of(set.begin(), set.end(), [wanted](const CodeRange& range) {
+          return range.low <= wanted && wanted <= range.high;
+        })) {
+      ways.push_back(escape);
     }
   }
   return Alternate(std::move(ways));

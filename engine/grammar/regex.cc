@@ -115,7 +115,13 @@ class RegexReader {
       case '[':
         return ReadClass(begin);
       case '.':
-        return options_.write(Complement({{'\n', '\n'}}));
+        if (any_ == nullptr) {
+          // ECMAScript, whose patterns schemas have, knows more ends of lines.
+          any_ = options_.write(
+              Complement(options_.searches ? CodeSet{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}
+                                           : CodeSet{{'\n', '\n'}}));
+        }
+        return any_;
       case '\\': {
         BW_ASSIGN_OR_RETURN(const CodeSet set, ReadEscape(begin));
         return options_.write(set);
@@ -350,6 +356,7 @@ class RegexReader {
   const RegexOptions& options_;
   size_t at_ = 0;
   int depth_ = 0;
+  Part any_;  // of '.', which patterns have many of
 };
 
 }  // namespace

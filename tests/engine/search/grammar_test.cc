@@ -272,6 +272,7 @@ TEST(GrammarTest, Schemas) {
       {R"({"type": "string", "pattern": "b|\"\\n"})",
        {R"("abc")", R"("\"\nx")"},
        {R"("ac")", "\"b\n\""}},
+      {R"({"type": "string", "pattern": "^.$"})", {R"("\t")", "\"é\""}, {R"("\r")", "\"\u2028\""}},
       {R"({"anyOf": [{"const": 1}, {"type": "boolean"}]})", {"1", "false"}, {"2", "1.0"}},
       {R"({"type": "string", "maxLength": 2})",
        {R"("é\u0001")", R"("")"},
@@ -320,6 +321,27 @@ TEST(GrammarTest, IntegersBetweenRandomBounds) {
   }
 }
 
+// A pattern, repeated twice at each of 90 levels.
+std::string NestedTwice(std::string pattern) {
+  for (int i = 0; i < 90; ++i) {
+    pattern = absl::StrCat("(", pattern, "){2}");
+  }
+  return pattern;
+}
+
+// References to all levels of a schema, each of which is as long as the innermost.
+std::string NestedReferences() {
+  std::string inner = absl::StrCat(R"({"enum": [")", std::string(15000, 'a'), R"("]})");
+  std::string references;
+  std::string path = "#/$defs";
+  for (int i = 0; i < 20; ++i) {
+    inner = absl::StrCat(R"({"items": )", inner, "}");
+    path += i == 0 ? "/a" : "/items";
+    absl::StrAppend(&references, i == 0 ? "" : ", ", R"({"$ref": ")", path, R"("})");
+  }
+  return absl::StrCat(R"({"anyOf": [)", references, R"(], "$defs": {"a": )", inner, "}}");
+}
+
 TEST(GrammarTest, FaultsHaveTheirPlace) {
   const std::vector<std::pair<std::string, std::string>> patterns = {
       {"ab(c", "at position 2: the group is not closed"},
@@ -338,6 +360,7 @@ TEST(GrammarTest, FaultsHaveTheirPlace) {
       {"\\ud800", "at position 0: this is the number of no character"},
       {std::string(300, '('), "groups nest deeper than 100"},
       {"(((\\w{999}){999}){999}){999}", ""},
+      {NestedTwice("()()"), ""},
       {"(a\\W{30000}){3}|(b\\W{30000}){3}|c\\W{30000}", "more than 65536 instructions"},
   };
   for (const auto& [pattern, text] : patterns) {
@@ -361,6 +384,8 @@ TEST(GrammarTest, FaultsHaveTheirPlace) {
       {R"({"type": "object", "additionalProperties": false, "required": ["a"]})", "at /required"},
       {R"({"title": "a", "title": "b"})", "has 'title' twice"},
       {std::string(40000, '['), "nests deeper than 100"},
+      {NestedReferences(), "at /anyOf/8/$ref: it is one of references to more than 131072"},
+      {absl::StrCat(R"({"pattern": ")", std::string(65000, '.'), "\"}"), "65536 instructions"},
   };
   for (const auto& [schema, text] : schemas) {
     const absl::StatusOr<Program> program = SchemaProgram(schema);
@@ -381,6 +406,27 @@ TEST(GrammarTest, StatesHaveALimit) {
   }
   EXPECT_TRUE(automaton.is_full());
   EXPECT_LE(automaton.num_bytes(), int64_t{1} << 20);
+}
+
+// Stacks are counted too: here they are many more than places.
+TEST(GrammarTest, StacksHaveALimit) {
+  absl::StatusOr<Program> program = ProgramOf("a(((.{0,30}x?){0,30}y?){0,30}z?){0,30}");
+  ASSERT_TRUE(program.ok());
+  Automaton automaton(*std::move(program), {int64_t{1} << 12, int64_t{1} << 30});
+  for (int32_t done = 0; done < automaton.num_states(); ++done) {
+    for (const char byte : {'a', 'x', 'y', 'z'}) {
+      automaton.Step(done, static_cast<uint8_t>(byte));
+    }
+  }
+  EXPECT_TRUE(automaton.is_full());
+  EXPECT_LE(automaton.num_bytes(), (int64_t{1} << 12) + 48);
+}
+
+TEST(GrammarTest, EndTokensBehindTheTexts) {
+  const Constraint constraint("regex", *ProgramOf("a"), TextsOf({"", "a"}), {70});
+  std::vector<int32_t> tokens;
+  constraint.AppendAllowed(constraint.Next(constraint.Start(true), 1), tokens);
+  EXPECT_THAT(tokens, ::testing::ElementsAre(70));
 }
 
 TEST(GrammarTest, TokensThatSpellNothing) {
