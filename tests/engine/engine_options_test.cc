@@ -737,6 +737,23 @@ TEST_F(EngineOptionsTest, ListsHaveLimits) {
               HasSubstr("options.allowed_sequences: 10001 elements; at most 10000 are allowed"));
 }
 
+// As one of them: a step has no work for the others.
+TEST_F(EngineOptionsTest, ATokenMayBeListedTwoHundredThousandTimes) {
+  v1::DecodeOptions once;
+  SetIds({4}, once.mutable_suppress_tokens());
+  v1::DecodeOptions often;
+  SetIds(std::vector<int32_t>(200'000, 4), often.mutable_suppress_tokens());
+  const auto expected = Decode(once);
+  const auto decoded = Decode(often);
+  ASSERT_TRUE(expected.ok() && decoded.ok()) << expected.status() << decoded.status();
+  ASSERT_GT(expected->hypotheses_size(), 0);
+  ASSERT_EQ(decoded->hypotheses_size(), expected->hypotheses_size());
+  for (int i = 0; i < expected->hypotheses_size(); ++i) {
+    EXPECT_EQ(decoded->hypotheses(i).SerializeAsString(),
+              expected->hypotheses(i).SerializeAsString());
+  }
+}
+
 TEST_F(EngineOptionsTest, LengthsFollowTheSource) {
   v1::DecodeOptions options;
   options.set_min_length_factor(1.5f);

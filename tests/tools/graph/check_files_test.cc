@@ -96,7 +96,7 @@ TEST(CheckFiles, AGraphThatMayBeATaggerSaysHowItIsServed) {
 
 // Tools that edit graphs leave shapes behind that no longer hold; ONNX Runtime runs such files,
 // with a warning. Types that contradict it refuses.
-TEST(CheckFiles, AnOutputOfAnotherRankIsPassedOver) {
+TEST(CheckFiles, ADeclaredShapeThatIsWrongIsPassedOver) {
   const std::string rows = "dim { dim_param: 'rows' } ";
   const std::string text = absl::StrCat(
       "ir_version: 8 opset_import { version: 13 } graph { name: 'g' input { name: 'x' type { "
@@ -116,6 +116,20 @@ TEST(CheckFiles, AnOutputOfAnotherRankIsPassedOver) {
   const Outcome refused = Check("type.onnx", model.SerializeAsString());
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.output, HasSubstr("'minus' (Neg): value is declared i64 but is f32"));
+  // A value between nodes that is declared wrongly.
+  type.set_elem_type(onnx::TensorProto::FLOAT);
+  onnx::ValueInfoProto& between = *model.mutable_graph()->add_value_info();
+  between = model.graph().input(0);
+  between.set_name("m");
+  between.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(1)->set_dim_value(7);
+  model.mutable_graph()->mutable_node(0)->set_output(0, "m");
+  onnx::NodeProto& node = *model.mutable_graph()->add_node();
+  node.set_op_type("Abs");
+  node.add_input("m");
+  node.add_output("y");
+  EXPECT_THAT(Check("between.onnx", model.SerializeAsString()).output,
+              HasSubstr("warning: 'm': value is declared [?, 7] but is [?, 2]; the declared shape "
+                        "is passed over\n"));
 }
 
 // Operators that are not there and faults of others come together, by the file's own names.
