@@ -42,10 +42,12 @@ SentenceDecoder::SentenceDecoder(serving::Core& core, serving::ModelPtr model,
 // back. One thread at a time: the one that set is_pumping_.
 void SentenceDecoder::Pump() {
   std::vector<size_t> batch;
+  size_t num_back = 0;
   for (;;) {
     batch.clear();
     {
       absl::MutexLock lock(&mutex_);
+      num_back = num_back_;
       while (in_flight_ < result_.most_in_flight && HasWaiting()) {
         if (again_.empty()) {
           batch.push_back(next_++);
@@ -61,7 +63,7 @@ void SentenceDecoder::Pump() {
       }
     }
     for (const size_t number : batch) {
-      Submit(number);
+      Submit(number, num_back);
     }
     if (batch.empty()) {
       End();
@@ -70,31 +72,35 @@ void SentenceDecoder::Pump() {
   }
 }
 
-void SentenceDecoder::Submit(size_t number) {
+void SentenceDecoder::Submit(size_t number, size_t num_back) {
   v1::Source source;
   source.set_text(std::string(sentences_[number].text));
   core_.engine().DecodeResolved(
       model_, std::move(source), sentences_[number].options, call_,
-      [self = shared_from_this(), number](absl::StatusOr<v1::Decoded> decoded) {
-        self->Take(number, std::move(decoded));
+      [self = shared_from_this(), number, num_back](absl::StatusOr<v1::Decoded> decoded) {
+        self->Take(number, num_back, std::move(decoded));
       });
 }
 
 // On the engine's thread, or within Submit.
-void SentenceDecoder::Take(size_t number, absl::StatusOr<v1::Decoded> decoded) {
+void SentenceDecoder::Take(size_t number, size_t num_back, absl::StatusOr<v1::Decoded> decoded) {
   bool resumes = false;
   Sentence& sentence = sentences_[number];
   std::vector<FoundSentence> found = FoundOf(sentence, decoded);
   {
     absl::MutexLock lock(&mutex_);
     --in_flight_;
+    // Sentences of this call fill the queue, or did when this one was refused and are back by now.
+    const bool is_own_queue = in_flight_ > 0 || num_back_ > num_back;
+    const bool is_for_later = is_own_queue && IsForLaterOf(decoded.status());
+    num_back_ += is_for_later ? 0 : 1;
     if (decoded.ok()) {
       sentence.found = std::move(found);
       Count(*std::move(decoded));
       result_.most_in_flight = std::min(kMaxSentencesInFlight, result_.most_in_flight + 1);
-    } else if (in_flight_ > 0 && IsForLaterOf(decoded.status())) {
+    } else if (is_for_later) {
       again_.push_back(number);
-      result_.most_in_flight = in_flight_;
+      result_.most_in_flight = std::max<size_t>(1, in_flight_);
     } else if (sentence.without_glossary != nullptr &&
                absl::IsFailedPrecondition(decoded.status())) {
       sentence.options = std::exchange(sentence.without_glossary, nullptr);

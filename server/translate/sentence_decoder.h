@@ -63,8 +63,9 @@ class SentenceDecoder : public std::enable_shared_from_this<SentenceDecoder> {
 
  private:
   void Pump();
-  void Submit(size_t number);
-  void Take(size_t number, absl::StatusOr<v1::Decoded> decoded);
+  // num_back: how many sentences were back when this one was chosen.
+  void Submit(size_t number, size_t num_back);
+  void Take(size_t number, size_t num_back, absl::StatusOr<v1::Decoded> decoded);
   void End();
   bool HasWaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return result_.failure.ok() && (!again_.empty() || next_ < sentences_.size());
@@ -87,6 +88,9 @@ class SentenceDecoder : public std::enable_shared_from_this<SentenceDecoder> {
   bool is_pumping_ ABSL_GUARDED_BY(mutex_) = true;
   std::vector<size_t> again_ ABSL_GUARDED_BY(mutex_);  // sentences that the queue refused
   size_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Sentences that came back and are not tried again for want of room: each such trial needs a new
+  // one, so that trials end.
+  size_t num_back_ ABSL_GUARDED_BY(mutex_) = 0;
   DecodedSentences result_ ABSL_GUARDED_BY(mutex_);
 };
 
