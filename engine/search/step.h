@@ -1,5 +1,5 @@
 // One step of a beam search while it is made: the live rows, the candidates of each, and the pairs
-// (row, token) made of them. A strategy (strategy.h) reads a Step and fills a Choice.
+// (row, token) made of them. A strategy (strategies.h) reads a Step and fills a Choice.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_STEP_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_STEP_H_
 
