@@ -19,7 +19,6 @@
 #include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
-#include "ops/graph/branch_inference.h"
 #include "ops/graph/deferred_fold.h"
 #include "ops/graph/faults.h"
 #include "ops/graph/file_operator.h"

@@ -7,8 +7,23 @@
 
 #include "absl/status/status.h"
 #include "ops/graph/inference.h"
+#include "ops/graph/operator.h"
 
 namespace beamwright::ops {
+
+// Inference of an If: what the Parameters of its branches hold, and what its outputs are. Private
+// to graph/.
+
+// Sets type and shape of each Parameter of `body`, a copy of the branch's, from the node's inputs;
+// a declaration that contradicts them is an error. `constants`, one per Parameter, gets the values
+// known at load.
+absl::Status PrepareBranch(const Branch& branch, absl::Span<const InputInfo> inputs, Graph& body,
+                           std::vector<Tensor>& constants);
+
+// After the branches were inferred: sets the outputs to what both allow. Null: that branch is never
+// taken. Each output must have one type.
+absl::Status InferBranchOutputs(const Branch* then_branch, const Branch* else_branch,
+                                std::vector<ValueInfo>& outputs);
 
 // For each rule of a loop the shape of its state in every iteration (kCarried; of one item where
 // items run apart).

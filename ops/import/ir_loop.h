@@ -13,6 +13,12 @@
 
 namespace beamwright::ops {
 
+// If-8: a condition, two bodies and a port map for each.
+
+// `condition`: its value if it is a constant. Rules and errors: docs/graph-files.md, 'Branches'.
+// Errors come without the layer's name.
+absl::StatusOr<If> TranslateIf(const IrLayer& layer, const Tensor& condition, IrImport& import);
+
 struct IrLoop {
   Loop loop;
   // Number of iterations of a TensorIterator that slices nothing: the caller gives it to the loop

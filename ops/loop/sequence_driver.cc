@@ -25,7 +25,6 @@
 #include "ops/loop/loop_body.h"
 #include "ops/loop/loop_items.h"
 #include "ops/loop/loop_parts.h"
-#include "ops/loop/trips.h"
 
 namespace beamwright::ops {
 namespace {

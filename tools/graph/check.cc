@@ -1,16 +1,22 @@
 #include "tools/graph/check.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
 #include "ops/compile/shape_folding.h"
+#include "ops/decoder/decoder_form.h"
 #include "ops/decoder/float_ports.h"
+#include "ops/decoder/stepped_decoder.h"
 #include "ops/graph/faults.h"
 #include "ops/graph/trace.h"
 #include "ops/import/onnx.h"
@@ -20,13 +26,45 @@
 #include "ops/loop/operators.h"
 #include "tools/graph/frame_roles.h"
 #include "tools/graph/frozen_reshape.h"
-#include "tools/graph/inspected_step.h"
 #include "tools/graph/ports.h"
 #include "tools/graph/roles.h"
 #include "tools/graph/show.h"
 
 namespace beamwright::ops {
 namespace {
+
+// A decoder's step, compiled as the server does, for looking at: what `check` reports and `show`
+// draws.
+struct InspectedStep {
+  std::unique_ptr<const SteppedDecoder> decoder;  // null: the graph is not a decoder, because
+  std::string no_step;
+};
+
+// What the ports are for, guessed on the form of the graph that a search steps, as for `init`.
+absl::StatusOr<DecoderRoles> RolesOf(const Graph& inferred) {
+  Graph graph = inferred;
+  BW_RETURN_IF_ERROR(LeaveTheStep(graph));
+  std::vector<std::string> reasons;
+  return GuessDecoderRoles(graph, nullptr, {}, reasons);
+}
+
+// `file`: as the importer leaves it. `inferred`: the same with types, shapes and folded extents. An
+// error is what a server would refuse a decoder for.
+absl::StatusOr<InspectedStep> InspectStep(Graph file, const Graph& inferred) {
+  InspectedStep step;
+  const absl::StatusOr<DecoderRoles> roles = RolesOf(inferred);
+  if (!roles.ok()) {
+    step.no_step = std::string(roles.status().message());
+    return step;
+  }
+  DecoderOptions options;
+  options.token_table_share = 0;
+  options.for_inspection = true;
+  auto decoder = std::make_unique<SteppedDecoder>();
+  BW_RETURN_IF_ERROR(CompileDecoder(std::move(file), PortsOf(*roles), options, *decoder));
+  step.decoder = std::move(decoder);
+  return step;
+}
 
 StepFinding FindingOf(const SteppedDecoder& decoder) {
   StepFinding finding;

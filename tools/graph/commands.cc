@@ -1,11 +1,17 @@
 #include "tools/graph/commands.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
@@ -23,10 +29,40 @@
 #include "tools/graph/node_cost.h"
 #include "tools/graph/run.h"
 #include "tools/graph/show.h"
-#include "tools/graph/watchdog.h"
 
 namespace beamwright::ops {
 namespace {
+
+// Ends the program when a command takes too long, whatever it does: computing that looks at no
+// clock included.
+class Watchdog {
+ public:
+  // Unless this is destroyed within `timeout` and a moment in which loops can still say where they
+  // are, prints "beamwright-graph: <message>" to standard error and exits with 1.
+  Watchdog(absl::Duration timeout, const std::string& message);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  absl::Notification done_;
+  std::thread thread_;
+};
+
+constexpr absl::Duration kMoment = absl::Milliseconds(500);
+
+Watchdog::Watchdog(absl::Duration timeout, const std::string& message)
+    : thread_([this, timeout, text = Printable(message)] {
+        if (!done_.WaitForNotificationWithTimeout(timeout + kMoment)) {
+          std::fprintf(stderr, "beamwright-graph: %s\n", text.c_str());
+          std::_Exit(1);
+        }
+      }) {}
+
+Watchdog::~Watchdog() {
+  done_.Notify();
+  thread_.join();
+}
 
 // What is noted of every node of a graph; bodies live as long as the graph that they stand in.
 struct Notes {
