@@ -20,7 +20,7 @@
 namespace beamwright::client {
 namespace {
 
-constexpr char kInputGroup[] = "Input";
+constexpr char kExplainGroup[] = "Input";
 constexpr int kDefaultTrace = 64;
 
 struct ExplainFlags {
@@ -163,15 +163,15 @@ Command AddExplainCommand(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand(
       "explain", "Show step by step why a hypothesis won and what became of others.");
   auto flags = std::make_shared<ExplainFlags>();
-  app->add_option("SOURCE", flags->source, "What is decoded.")->required()->group(kInputGroup);
+  app->add_option("SOURCE", flags->source, "What is decoded.")->required()->group(kExplainGroup);
   app->add_option("--target", flags->targets,
                   "Show what became of this target in the search. May be repeated.")
       ->take_all()
       ->type_name("TEXT")
-      ->group(kInputGroup);
+      ->group(kExplainGroup);
   app->add_flag("--ids", flags->ids,
                 "Source and targets are token ids, separated by spaces or commas.")
-      ->group(kInputGroup);
+      ->group(kExplainGroup);
   AddModelFlags(*app, flags->request);
   AddConnectionFlags(*app, flags->connection);
   AddIntFlag(*app,

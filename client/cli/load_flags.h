@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cli/connection.h"
 #include "client/cli/load_conditions.h"
@@ -13,6 +14,20 @@
 #include "client/load/load.h"
 
 namespace beamwright::client {
+
+// --mix: calls of different kinds, a JSON object a line (MixLine in client/cli/output.proto). A
+// bundle's golden.jsonl is such a file.
+struct Mix {
+  std::vector<MixedCall> calls;
+  // Each line says when its call is due: the file is a trace.
+  bool timed = false;
+  // Some line is, or is not, a request of the Open Inference Protocol.
+  bool has_infer = false, has_sources = false;
+};
+
+// InvalidArgument names the file, the line and what is wrong with it. Calls of a trace come back in
+// the order in which they are due.
+absl::StatusOr<Mix> ReadMix(const std::string& path);
 
 struct LoadFlags {
   SourceFlags sources;

@@ -18,7 +18,6 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/load_conditions.h"
 #include "client/cli/load_flags.h"
-#include "client/cli/load_mix.h"
 #include "client/cli/load_outputs.h"
 #include "client/cli/load_page.h"
 #include "client/cli/load_progress.h"

@@ -1,20 +1,26 @@
 // beamwright score and beamwright align: given targets instead of a search.
+#include <cstdint>
+#include <fstream>
 #include <iostream>
+#include <istream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "beamwright/v1/decode.pb.h"
 #include "client/cli/answers.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/flags.h"
-#include "client/cli/given_targets.h"
+#include "client/cli/model_flags.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
@@ -23,6 +29,105 @@
 
 namespace beamwright::client {
 namespace {
+
+// Where `score` and `align` take sources with their targets from: arguments, a file, or standard
+// input, whose lines are a source and its targets with tabs between.
+struct GivenFlags {
+  std::vector<std::string> words;  // the source, then targets
+  std::string file;
+  bool ids = false;
+  std::string model;
+  std::string version;
+};
+
+// Reads sources with their targets. For one thread.
+class GivenReader {
+ public:
+  // InvalidArgument: arguments and a file, or a file that cannot be read.
+  static absl::StatusOr<std::unique_ptr<GivenReader>> Open(const GivenFlags& flags);
+
+  // False at the end. InvalidArgument names the line that has no target, or what is not an id.
+  absl::StatusOr<bool> Next(v1::ScoreSource& given);
+
+ private:
+  explicit GivenReader(const GivenFlags& flags) : flags_(flags) {}
+
+  const GivenFlags& flags_;
+  std::ifstream file_;
+  std::istream* stream_ = nullptr;  // null: words
+  int64_t num_read_ = 0;
+};
+
+constexpr char kGivenGroup[] = "Input";
+
+// SOURCE TARGET..., --file, --ids, --model and --version. `flags` must outlive the parsing.
+void AddGivenFlags(CLI::App& app, GivenFlags& flags) {
+  app.add_option("SOURCE TARGET", flags.words, "A source, and what it is to be compared with.")
+      ->group(kGivenGroup);
+  app.add_option("--file", flags.file,
+                 "Read lines of SOURCE, tab, TARGET from this file; - is standard input.")
+      ->type_name("PATH")
+      ->group(kGivenGroup);
+  app.add_flag("--ids", flags.ids,
+               "Sources and targets are token ids, separated by spaces or commas.")
+      ->group(kGivenGroup);
+  AddModelFlag(app, flags.model);
+  AddVersionFlag(app, flags.version);
+}
+
+absl::StatusOr<std::unique_ptr<GivenReader>> GivenReader::Open(const GivenFlags& flags) {
+  std::unique_ptr<GivenReader> reader(new GivenReader(flags));
+  if (!flags.words.empty() && !flags.file.empty()) {
+    return Invalid("targets are given both as arguments and by --file; use one of them");
+  }
+  if (!flags.words.empty()) {
+    return reader;
+  }
+  if (flags.file.empty() || flags.file == "-") {
+    reader->stream_ = &std::cin;
+    return reader;
+  }
+  reader->file_.open(flags.file);
+  if (!reader->file_) {
+    return Invalid("--file: cannot read ", flags.file);
+  }
+  reader->stream_ = &reader->file_;
+  return reader;
+}
+
+absl::StatusOr<bool> GivenReader::Next(v1::ScoreSource& given) {
+  std::vector<std::string> pieces;
+  if (stream_ == nullptr) {
+    if (num_read_ > 0) {
+      return false;
+    }
+    pieces = flags_.words;
+  } else {
+    std::string line;
+    if (!std::getline(*stream_, line)) {
+      if (stream_->bad()) {
+        return absl::DataLossError("reading broke off before the end");
+      }
+      return false;
+    }
+    if (!line.empty() && line.back() == '\r') {
+      line.pop_back();
+    }
+    pieces = absl::StrSplit(line, '\t');
+  }
+  ++num_read_;
+  const std::string where = stream_ == nullptr ? "the arguments" : absl::StrCat("line ", num_read_);
+  if (pieces.size() < 2) {
+    return Invalid(where, stream_ == nullptr ? " have" : " has",
+                   " a source but no target behind it");
+  }
+  given.Clear();
+  BW_RETURN_IF_ERROR(Annotate(SetTextOrIds(pieces[0], flags_.ids, *given.mutable_source()), where));
+  for (size_t i = 1; i < pieces.size(); ++i) {
+    BW_RETURN_IF_ERROR(Annotate(SetTextOrIds(pieces[i], flags_.ids, *given.add_targets()), where));
+  }
+  return true;
+}
 
 struct Flags {
   GivenFlags given;
