@@ -1,26 +1,172 @@
 // DecodeModel::Compile: from a bundle to a model.
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "beamwright/v1/model.pb.h"
 #include "engine/auto_precision.h"
 #include "engine/beam/beam_search_kind.h"
+#include "engine/bundle/text_codec.h"
 #include "engine/frames/frame_search_kind.h"
 #include "engine/model/compile_frames.h"
 #include "engine/model/compile_fusion.h"
 #include "engine/model/compile_graphs.h"
 #include "engine/model/compile_picture.h"
-#include "engine/model/compile_sound.h"
 #include "engine/model/decode_model.h"
+#include "engine/model/model_inputs.h"
 #include "engine/model/parts.h"
-#include "engine/model/token_lists.h"
 #include "engine/options/decode_options.h"
 #include "engine/request/parked_drivers.h"
+#include "engine/search/token_trie.h"
+#include "engine/sound/front_end.h"
+#include "engine/status/fault.h"
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
 #include "ops/graph/weight_count.h"
 
 namespace beamwright::engine {
 namespace {
+
+// Token lists: files of a bundle whose lines are the only answers that a request may allow.
+
+// content: a target text a line; the last newline may be missing. end_tokens: what closes an entry:
+// the target's, or the blank of a model that is searched by frames. InvalidArgument naming the
+// line: it is empty, or has a token that the vocabulary lacks, or the blank. Lines that say the
+// same count once.
+absl::StatusOr<std::shared_ptr<const search::TokenTrie>> ReadTokenList(
+    const std::string& content, const bundle::TextCodec& target,
+    const std::vector<int32_t>& end_tokens) {
+  std::vector<search::TokenSequence> entries;
+  for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(content, "\n"), '\n')) {
+    absl::StatusOr<std::vector<int32_t>> tokens = target.EncodePart(line);
+    if (!tokens.ok()) {
+      return status::AtField(tokens.status(), absl::StrCat("line ", entries.size() + 1));
+    }
+    if (const auto end = absl::c_find_first_of(*tokens, end_tokens); end != tokens->end()) {
+      return Invalid("line ", entries.size() + 1, ": token ", *end, " is the blank");
+    }
+    entries.push_back(*std::move(tokens));
+  }
+  return std::make_shared<const search::TokenTrie>(std::move(entries), end_tokens);
+}
+
+// How sound becomes what a model's encoder reads.
+
+// Whether the encoder's source can have the front end's shape: f32 [1, frames, width], [1, width,
+// frames] or [1, samples].
+bool Fits(const sound::FrontEnd& sound, const EncoderPart& encoder) {
+  if (encoder.streaming.has_value()) {
+    return encoder.streaming->width == sound.width() && !sound.is_samples();
+  }
+  const ops::ValueInfo& info = encoder.source_info();
+  const int rank = sound.is_samples() ? 2 : 3;
+  if (info.dtype != ops::DType::kF32 || !info.shape.has_rank() || info.shape.rank() != rank ||
+      encoder.length_axis >= rank) {
+    return false;
+  }
+  const int64_t width = rank == 2 ? sound.width() : info.shape.dim(3 - encoder.length_axis);
+  return width == ops::PartialShape::kDynamic || width == sound.width();
+}
+
+// Frames that the encoder makes of a source of zeros, of `length` positions; -1: it fails.
+int64_t FramesOf(const DecodeModel::Parts& parts, int64_t length) {
+  const EncoderPart& encoder = *parts.encoder();
+  const int64_t width = parts.sound->width();
+  const ops::Shape shape = parts.sound->is_samples()  ? ops::Shape{1, length}
+                           : encoder.length_axis == 1 ? ops::Shape{1, length, width}
+                                                      : ops::Shape{1, width, length};
+  std::vector<ops::Tensor> further;
+  for (const FurtherInput& input : encoder.further_inputs) {
+    absl::StatusOr<ops::Tensor> constant = ConstantInput(encoder, input, length);
+    if (!input.has_constant || !constant.ok()) {
+      return -1;
+    }
+    further.push_back(*std::move(constant));
+  }
+  const auto inputs = EncoderInputs(encoder, ops::Tensor::Zeros(ops::DType::kF32, shape), further);
+  std::vector<ops::Tensor> outputs;
+  if (!encoder.source_info().shape.Accepts(shape) || !inputs.ok() ||
+      !encoder.model->Run(ops::ExecutionContext(), *inputs, outputs).ok()) {
+    return -1;
+  }
+  const FramesPart& frames = *parts.frames;
+  const bool is_ctc = frames.ctc.has_value();
+  const ops::Tensor& result =
+      outputs[static_cast<size_t>(is_ctc ? frames.ctc->result : frames.transducer->encoder_output)];
+  // Of CTC scores [frames, 1, columns] the first axis counts frames.
+  const bool is_first = is_ctc && (result.rank() < 3 || result.dim(0) != 1);
+  const int axis = is_ctc ? (is_first ? 0 : 1) : frames.transducer->frame_axis;
+  return axis < result.rank() ? result.dim(axis) : -1;
+}
+
+// Milliseconds of sound to a frame of the search: by what the encoder leaves of a chunk, or of two
+// silent sources. 0: not clear. After CompileFrames.
+float FrameMsOf(const DecodeModel::Parts& parts) {
+  const double own = parts.sound->frame_ms();
+  if (parts.chunk_encoder() != nullptr) {
+    // A run advances by `shift` features and gives chunk_frames frames.
+    return static_cast<float>(own * static_cast<double>(parts.encoder()->streaming->shift) /
+                              static_cast<double>(parts.frames->chunk_frames));
+  }
+  // Encoders leave one frame of 1, 2, 3, 4, 6 or 8, of samples one of 320.
+  const int64_t step = parts.sound->is_samples() ? 96 * 160 : 96;
+  const int64_t once = FramesOf(parts, step);
+  const int64_t twice = once < 0 ? -1 : FramesOf(parts, 2 * step);
+  if (once >= twice || step % (twice - once) != 0) {
+    return 0;
+  }
+  return static_cast<float>(own * static_cast<double>(step / (twice - once)));
+}
+
+// The features that the bundle's `sound` asks for. Null without it. InvalidArgument naming the
+// field that is wrong, or if the encoder does not read such features.
+// cmvn: the content of the file that it names.
+absl::StatusOr<std::shared_ptr<const sound::FrontEnd>> CompileSound(const v1::ModelConfig& config,
+                                                                    const std::string& cmvn,
+                                                                    const EncoderPart* encoder) {
+  if (!config.has_sound()) {
+    return nullptr;
+  }
+  if (encoder == nullptr) {
+    return status::InvalidField("sound", "the model has no encoder to read features of sound");
+  }
+  sound::Cmvn parsed;
+  if (!config.sound().cmvn().empty()) {
+    absl::StatusOr<sound::Cmvn> read = sound::ParseCmvn(cmvn);
+    if (!read.ok()) {
+      return status::InvalidField("sound.cmvn", "'", config.sound().cmvn(), "' ",
+                                  read.status().message());
+    }
+    parsed = *std::move(read);
+  }
+  auto made = sound::FrontEnd::Create(config.sound(), std::move(parsed));
+  if (!made.ok()) {
+    return Annotate(made.status(), "sound");
+  }
+  const sound::FrontEnd& sound = **made;
+  const ops::ValueInfo& info = encoder->source_info();
+  if (!Fits(sound, *encoder)) {
+    const std::string shape = sound.is_samples() ? "[1, samples]"
+                              : encoder->length_axis == 2
+                                  ? absl::StrCat("[1, ", sound.width(), ", frames]")
+                                  : absl::StrCat("[1, frames, ", sound.width(), "]");
+    return status::InvalidField("sound", "the encoder reads ", ops::Name(info.dtype),
+                                info.shape.ToString(), "; features of sound are f32 ", shape);
+  }
+  if (encoder->streaming.has_value() && sound.needs_whole_source()) {
+    return status::InvalidField(
+        "sound",
+        "the encoder reads chunk by chunk, but these features need the whole source (normalize, "
+        "pad_ms, stack, cmvn, or a limit below the loudest)");
+  }
+  return *std::move(made);
+}
 
 absl::Status CheckTarget(const DecodeModel::Parts& parts) {
   if (bundle::SearchOf(parts.config) != v1::SEARCH_TOKENS) {

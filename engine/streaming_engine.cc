@@ -1,14 +1,22 @@
 // What stands behind engine.h: admission in front of schedulers, and a supervisor that looks after
 // them.
+#include <pthread.h>
+
+#include <atomic>
+#include <functional>
 #include <new>
 #include <optional>
+#include <thread>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "engine/queue/admission.h"
 #include "engine/request/quarantine.h"
 #include "engine/request/search_kind.h"
 #include "engine/schedule/scheduler.h"
-#include "engine/schedule/supervisor.h"
 #include "engine/status/error_details.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/cpu.h"
@@ -18,6 +26,86 @@
 
 namespace beamwright::engine {
 namespace {
+
+// Supervisor: a thread that looks after other threads again and again while they have work.
+//
+class Supervisor {
+ public:
+  static constexpr absl::Duration kInterval = absl::Milliseconds(20);
+
+  // Calls `look` every kInterval while `has_work`, on a separate thread.
+  Supervisor(std::function<bool()> has_work, std::function<void()> look);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // To be called when there may be work again. A load unless the thread sleeps.
+  void WorkHasCome();
+
+ private:
+  void Run();
+
+  const std::function<bool()> has_work_;
+  const std::function<void()> look_;
+  std::atomic<bool> sleeps_{false};
+  absl::Mutex mutex_;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stops_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+// Looks without work until it sleeps: one request after the other does not wake it each time.
+constexpr int kIdleLooks = 50;
+
+Supervisor::Supervisor(std::function<bool()> has_work, std::function<void()> look)
+    : has_work_(std::move(has_work)), look_(std::move(look)), thread_([this] { Run(); }) {}
+
+Supervisor::~Supervisor() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stops_ = true;
+    woken_ = true;
+  }
+  thread_.join();
+}
+
+void Supervisor::WorkHasCome() {
+  // Either this sees that the thread sleeps, or the thread, which looks once more, sees the work.
+  if (sleeps_.load()) {
+    absl::MutexLock lock(&mutex_);
+    woken_ = true;
+  }
+}
+
+void Supervisor::Run() {
+  pthread_setname_np(pthread_self(), "bw-supervisor");
+  int idle_looks = 0;
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (idle_looks < kIdleLooks) {
+        mutex_.AwaitWithTimeout(absl::Condition(&stops_), kInterval);
+      } else {
+        sleeps_.store(true);
+        if (!has_work_()) {
+          mutex_.Await(absl::Condition(&woken_));
+        }
+        sleeps_.store(false);
+        woken_ = false;
+        idle_looks = 0;
+      }
+      if (stops_) {
+        return;
+      }
+    }
+    if (has_work_()) {
+      idle_looks = 0;
+      look_();
+    } else {
+      ++idle_looks;
+    }
+  }
+}
 
 class StreamingEngine : public Engine {
  public:

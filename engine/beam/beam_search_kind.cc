@@ -8,7 +8,6 @@
 #include "engine/beam/beam_request.h"
 #include "engine/beam/price.h"
 #include "engine/options/decode_options.h"
-#include "engine/options/score_options.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {

@@ -13,7 +13,7 @@
 #include "engine/frames/transducer_request.h"
 #include "engine/frames/transducer_stepper.h"
 #include "engine/options/decode_options.h"
-#include "engine/options/frame_scoring.h"
+#include "engine/options/read_frame_options.h"
 #include "engine/request/stream_share.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"

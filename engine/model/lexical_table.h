@@ -19,7 +19,7 @@ namespace beamwright::engine {
 class LexicalTable {
  public:
   // content: of the file that `config` names; target_size: tokens that the decoder chooses from.
-  // A text of lines, or a binary shortlist of Marian (engine/model/binary_shortlist.h), which holds
+  // A text of lines, or a binary shortlist of Marian, which holds
   // the number of frequent tokens. InvalidArgument, of a text naming the line: not two or three
   // fields, a token that a vocabulary lacks, a
   // probability that is not a finite number. A pair that is there twice counts once, with its first

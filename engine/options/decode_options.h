@@ -3,9 +3,11 @@
 #define BEAMWRIGHT_ENGINE_OPTIONS_DECODE_OPTIONS_H_
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
+#include "engine/model/decode_model.h"
 #include "engine/options/resolve.h"
 #include "engine/request/prepared_source.h"
 #include "engine/search/frames/frame_options.h"
@@ -13,6 +15,22 @@
 #include "engine/status/fault.h"
 
 namespace beamwright::engine {
+
+// From a request to score targets to what a search::TargetScorer takes.
+struct ResolvedScoring {
+  v1::ScoreOptions merged;  // over the model's defaults for a search over the fields' own
+  search::SearchOptions search;
+};
+
+// InvalidArgument naming all wrong fields.
+absl::StatusOr<ResolvedScoring> ResolveScoring(const DecodeModel& model,
+                                               const v1::ScoreOptions& options);
+
+// The targets' ids, with end tokens where they are asked for. InvalidArgument naming all wrong
+// targets, "targets[i]".
+absl::StatusOr<std::vector<search::TokenSequence>> ReadTargets(
+    const DecodeModel& model, const v1::ScoreOptions& options,
+    const google::protobuf::RepeatedPtrField<v1::TargetTokens>& targets);
 
 struct ResolvedOptions {
   v1::DecodeOptions merged;      // over the bundle's defaults over the fields' own

@@ -1,17 +1,51 @@
 #include "engine/options/read_frame_options.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
-#include "engine/model/ngram_labels.h"
+#include "engine/bundle/rules.h"
+#include "engine/fusion/lexicon.h"
+#include "engine/fusion/ngram_model.h"
+#include "engine/fusion/word_ngram.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
 #include "engine/options/fusion_options.h"
 #include "engine/options/option_tokens.h"
 #include "engine/options/target_tokens.h"
+#include "engine/search/frames/label_scorer.h"
+#include "engine/status/fault.h"
 
 namespace beamwright::engine {
 namespace {
+
+// LabelsOf: an n-gram model, of tokens or of words, a lexicon or a count of words, as a search by
+// frames asks it, label by label.
+template <typename Model>
+class LabelsOf final : public search::LabelScorer {
+ public:
+  explicit LabelsOf(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
+
+  int64_t Start() const override { return model_->Start(); }
+  int64_t Next(int64_t state, int32_t label) const override {
+    return model_->Next(static_cast<typename Model::State>(state), label);
+  }
+  float LogProb(int64_t state, int32_t label) const override {
+    return model_->LogProb(static_cast<typename Model::State>(state), label);
+  }
+  float LogProbOfEnd(int64_t state) const override {
+    return model_->LogProbOfEnd(static_cast<typename Model::State>(state));
+  }
+
+ private:
+  const std::shared_ptr<const Model> model_;
+};
+
+// Null of a null model.
+template <typename Model>
+std::shared_ptr<const search::LabelScorer> MakeLabels(std::shared_ptr<const Model> model) {
+  return model == nullptr ? nullptr : std::make_shared<const LabelsOf<Model>>(std::move(model));
+}
 
 search::Recombine RecombineOf(v1::Recombine recombine) {
   switch (recombine) {
@@ -148,6 +182,32 @@ class FrameReader : private OptionTokens {
 };
 
 }  // namespace
+
+absl::StatusOr<search::FrameOptions> ResolveFrameScoring(const DecodeModel& model,
+                                                         const v1::ScoreOptions& options) {
+  status::Faults faults;
+  bundle::CheckRules(options, "options", faults);
+  bundle::CheckSearches(options, bundle::SearchOf(model.config()), "options", faults);
+  if (!faults.empty()) {
+    return status::InvalidFields(faults);
+  }
+  search::FrameOptions scoring = ModelFrameOptions(model);
+  if (options.has_max_symbols_per_frame()) {
+    scoring.max_symbols_per_frame = options.max_symbols_per_frame();
+  } else if (scoring.kind == search::FrameKind::kTransducer) {
+    // Any number: the lattice of Graves 2012.
+    scoring.alignment_length_synchronous = true;
+    scoring.max_symbols_per_frame = 1;
+  } else if (scoring.kind == search::FrameKind::kTokenAndDuration) {
+    scoring.max_symbols_per_frame = search::kMaxSymbolsPerFrame;
+  }
+  return scoring;
+}
+
+absl::StatusOr<std::vector<search::TokenSequence>> ReadFrameTargets(
+    const DecodeModel& model, const google::protobuf::RepeatedPtrField<v1::TargetTokens>& targets) {
+  return ReadTargetList(model, targets, /*may_be_empty=*/true, [](search::TokenSequence&) {});
+}
 
 search::FrameOptions ModelFrameOptions(const DecodeModel& model) {
   const FramesPart& part = *model.parts().frames;

@@ -1,15 +1,29 @@
-// From a request's options to those of a search by frames. Private to options/.
+// From a request's options to those of a search by frames.
 #ifndef BEAMWRIGHT_ENGINE_OPTIONS_READ_FRAME_OPTIONS_H_
 #define BEAMWRIGHT_ENGINE_OPTIONS_READ_FRAME_OPTIONS_H_
 
 #include <memory>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
 #include "engine/model/decode_model.h"
 #include "engine/search/frames/frame_options.h"
 #include "engine/status/fault.h"
 
 namespace beamwright::engine {
+
+// From a request to score targets to what a search::CtcScorer or TransducerScorer takes.
+
+// InvalidArgument naming all wrong fields: options that a search by frames does not know among
+// them.
+absl::StatusOr<search::FrameOptions> ResolveFrameScoring(const DecodeModel& model,
+                                                         const v1::ScoreOptions& options);
+
+// The targets' ids; none at all is a target, too. InvalidArgument naming all wrong targets,
+// "targets[i]".
+absl::StatusOr<std::vector<search::TokenSequence>> ReadFrameTargets(
+    const DecodeModel& model, const google::protobuf::RepeatedPtrField<v1::TargetTokens>& targets);
 
 // What the model alone says of its search: kind, vocabulary, blank, durations.
 search::FrameOptions ModelFrameOptions(const DecodeModel& model);

@@ -12,7 +12,7 @@
 // and shift and scale of each feature.
 //
 // Kaldi's features are in single precision and rounded as kaldi-native-fbank 1.23 rounds
-// (power_spectrum.h), the others in double precision up to the logarithm. A frame depends on its
+// (spectrum.h), the others in double precision up to the logarithm. A frame depends on its
 // samples alone, not on the pieces in which they came, until the source is complete; Complete then
 // does what needs all of it.
 #ifndef BEAMWRIGHT_ENGINE_SOUND_FRONT_END_H_
@@ -26,9 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
-#include "engine/sound/fourier.h"
-#include "engine/sound/mel.h"
-#include "engine/sound/power_spectrum.h"
+#include "engine/sound/spectrum.h"
 #include "engine/sound/whole_source.h"
 
 namespace beamwright::sound {
