@@ -34,9 +34,7 @@
 #include "server/oip/service.h"
 #include "server/rpc/otlp_exporter.h"
 #include "server/rpc/server.h"
-#include "server/serving/access_log.h"
 #include "server/serving/core.h"
-#include "server/serving/engine_watch.h"
 #include "server/serving/flags.h"
 #include "server/serving/gauges.h"
 #include "server/serving/logging.h"
@@ -44,8 +42,8 @@
 #include "server/serving/model_registry.h"
 #include "server/serving/process_limits.h"
 #include "server/serving/signals.h"
-#include "server/serving/startup_watch.h"
 #include "server/serving/tracer.h"
+#include "server/serving/watches.h"
 #include "server/websocket/listener.h"
 
 namespace beamwright {

@@ -31,6 +31,32 @@ absl::string_view Header(const grpc::ServerContextBase& context, const char* nam
 
 }  // namespace
 
+void UnsentAnswers::Add(grpc::CallbackServerContext& context) {
+  absl::MutexLock lock(&mutex_);
+  calls_.emplace(&context, std::chrono::steady_clock::now());
+}
+
+void UnsentAnswers::Remove(grpc::CallbackServerContext& context) {
+  absl::MutexLock lock(&mutex_);
+  calls_.erase(&context);
+}
+
+absl::flat_hash_set<std::string> UnsentAnswers::CancelOlderThan(
+    std::chrono::steady_clock::time_point time) {
+  absl::MutexLock lock(&mutex_);
+  absl::flat_hash_set<std::string> peers;
+  for (auto it = calls_.begin(); it != calls_.end();) {
+    if (it->second < time) {
+      peers.insert(it->first->peer());
+      it->first->TryCancel();
+      calls_.erase(it++);
+    } else {
+      ++it;
+    }
+  }
+  return peers;
+}
+
 absl::StatusOr<access::Identity> Gate::Admit(grpc::CallbackServerContext& context,
                                              const GuardedMethod& method) const {
   BW_RETURN_IF_ERROR(Enter(context));

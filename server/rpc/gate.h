@@ -7,20 +7,44 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "server/access/access.h"
 #include "server/rpc/call_backlog.h"
 #include "server/rpc/connection_calls.h"
 #include "server/rpc/header_limit.h"
 #include "server/rpc/incoming_calls.h"
-#include "server/rpc/unsent_answers.h"
 #include "server/serving/core.h"
 
 namespace beamwright::rpc {
+
+// UnsentAnswers: the calls whose answer was handed to gRPC and is not sent yet. A client that does
+// not read leaves answers in the server's memory for as long as it likes.
+
+// Thread-safe.
+class UnsentAnswers {
+ public:
+  // The call of this context has its answer.
+  void Add(grpc::CallbackServerContext& context);
+  // The call ends, whether it was added or not; its context is valid until this returns.
+  void Remove(grpc::CallbackServerContext& context);
+  // Cancels the calls whose answer was handed over before `time`. Returns the peers
+  // (grpc::ServerContext::peer) that the calls are of.
+  absl::flat_hash_set<std::string> CancelOlderThan(std::chrono::steady_clock::time_point time);
+
+ private:
+  absl::Mutex mutex_;
+  absl::flat_hash_map<grpc::CallbackServerContext*, std::chrono::steady_clock::time_point> calls_
+      ABSL_GUARDED_BY(mutex_);
+};
 
 // A method with the roles that it needs.
 struct GuardedMethod {

@@ -19,16 +19,13 @@
 #include "server/oip/service.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/connection_watch.h"
-#include "server/rpc/decode_service.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/header_limit.h"
 #include "server/rpc/health_service.h"
 #include "server/rpc/inference_service.h"
-#include "server/rpc/model_service.h"
 #include "server/rpc/one_callback_thread.h"
-#include "server/rpc/recognize_service.h"
+#include "server/rpc/services.h"
 #include "server/rpc/reflection_service.h"
-#include "server/rpc/translate_service.h"
 #include "server/rpc/unknown_call.h"
 
 namespace beamwright::rpc {

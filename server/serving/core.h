@@ -6,20 +6,70 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "google/rpc/status.pb.h"
 #include "include/beamwright/engine.h"
 #include "server/serving/availability.h"
-#include "server/serving/call_counter.h"
+#include "server/serving/caller.h"
 #include "server/serving/load_report.h"
 #include "server/serving/memory_account.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/refusal_cache.h"
 #include "server/serving/serving_state.h"
 #include "server/serving/stream_watch.h"
 #include "server/serving/task_thread.h"
 
 namespace beamwright::serving {
+
+// RefusalCache: refusals ready to be sent. A full queue refuses thousands of sources a second, all
+// in the same words: they are written once. Thread-safe.
+class RefusalCache {
+ public:
+  // As ToRpcStatus; a copy if the refusal before it was the same.
+  google::rpc::Status OnWire(const absl::Status& status);
+
+ private:
+  absl::Mutex mutex_;
+  absl::Status last_ ABSL_GUARDED_BY(mutex_);
+  google::rpc::Status last_on_wire_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What was done for a call, as in CallRecord.
+struct CallWork {
+  int num_sources = 0;
+  const v1::DecodeResponse* response = nullptr;
+  absl::Span<const engine::Timeline> timelines = {};
+  double queue_ms = 0;
+  double compute_ms = 0;
+  int num_failed = 0;
+};
+
+// Every call that is answered is counted here, and what keeps an account of calls (access log,
+// tracer) is notified. Thread-safe but for Observe. The metrics must outlive it.
+class CallCounter {
+ public:
+  explicit CallCounter(Metrics& metrics) : metrics_(metrics) {}
+
+  // Calls `observer` for every call that is answered. Before the first call; it must outlive this.
+  void Observe(CallObserver* observer) { observers_.push_back(observer); }
+  // `model` is null if the call names none that is served.
+  void Count(const Caller& caller, const engine::DecodeModel* model, const absl::Status& status,
+             absl::Time started, const CallWork& work);
+  // A call that is refused before it is read.
+  void Refuse(const absl::Status& status, const Caller& caller);
+  // For the engine to fill in, of the first of these sources; none unless an observer wants them.
+  std::vector<engine::Timeline> MakeTimelines(const CallContext& context, int num_sources) const;
+
+ private:
+  Metrics& metrics_;
+  std::vector<CallObserver*> observers_;
+};
 
 // Thread-safe. What it is made from must outlive it.
 class Core {

@@ -4,21 +4,73 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <new>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "engine/load_model.h"
 #include "engine/model/parts.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/fault_point.h"
+#include "ops/base/interruption.h"
+#include "ops/base/periodic_thread.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
-#include "server/serving/load_watch.h"
 
 namespace beamwright::serving {
-
 namespace {
+
+// LoadWatch: a model whose graphs do not come to an end must not keep the server from loading the
+// others, nor from ending. While it lives, what the thread that made it computes (folded constants,
+// tables, the self-check, golden requests, warm-up) is interrupted when the time is over or the
+// server is stopped.
+class LoadWatch {
+ public:
+  // stopped: whether the server is stopping, asked again and again on another thread; may be
+  // null.
+  LoadWatch(absl::Duration timeout, std::function<bool()> stopped);
+  LoadWatch(const LoadWatch&) = delete;
+  LoadWatch& operator=(const LoadWatch&) = delete;
+
+  // DeadlineExceeded or Cancelled once the load is interrupted, whatever became of it.
+  absl::Status Check() const;
+
+ private:
+  const absl::Duration timeout_;
+  Interruption interruption_;
+  const Interruption::Scope scope_{&interruption_};
+  std::atomic<bool> is_late_{false};
+  PeriodicThread thread_;  // last: it uses the others
+};
+
+constexpr absl::Duration kLookInterval = absl::Milliseconds(50);
+
+LoadWatch::LoadWatch(absl::Duration timeout, std::function<bool()> stopped)
+    : timeout_(timeout),
+      thread_("bw-load-watch", kLookInterval,
+              [this, end = SteadyNow() + timeout, stopped = std::move(stopped)] {
+                if (interruption_.raised()) {
+                  return;
+                }
+                is_late_ = SteadyNow() >= end;
+                if (is_late_ || (stopped != nullptr && stopped())) {
+                  interruption_.Raise();
+                }
+              }) {}
+
+absl::Status LoadWatch::Check() const {
+  if (!interruption_.raised()) {
+    return absl::OkStatus();
+  }
+  return is_late_ ? absl::DeadlineExceededError(
+                        absl::StrCat("its graphs did not come to an end in ",
+                                     absl::FormatDuration(timeout_), " (load-timeout)"))
+                  : absl::CancelledError("the server was stopped while the model was loading");
+}
 
 void LogTables(const engine::DecodeModel& model) {
   const ops::TokenTables& tables = model.token_tables();

@@ -1,11 +1,10 @@
-#include "server/serving/access_log.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/struct.pb.h"
+#include "server/serving/logging.h"
 
 namespace beamwright::serving {
 namespace {

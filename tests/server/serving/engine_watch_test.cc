@@ -1,4 +1,4 @@
-#include "server/serving/engine_watch.h"
+#include "server/serving/watches.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "server/serving/startup_watch.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
+
+#include "server/serving/watches.h"
 
 namespace beamwright::serving {
 namespace {

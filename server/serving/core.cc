@@ -1,7 +1,8 @@
-#include "server/serving/call_counter.h"
+#include "server/serving/core.h"
 
 #include <algorithm>
 
+#include "engine/status/wire_status.h"
 #include "ops/base/steady_time.h"
 
 namespace beamwright::serving {
@@ -11,6 +12,18 @@ namespace {
 constexpr int kMaxTimelines = 8;
 
 }  // namespace
+
+google::rpc::Status RefusalCache::OnWire(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) {
+    return status::ToRpcStatus(status);
+  }
+  absl::MutexLock lock(&mutex_);
+  if (status != last_) {
+    last_ = status;
+    last_on_wire_ = status::ToRpcStatus(status);
+  }
+  return last_on_wire_;
+}
 
 void CallCounter::Count(const Caller& caller, const engine::DecodeModel* model,
                         const absl::Status& status, absl::Time started, const CallWork& work) {

@@ -1,0 +1,62 @@
+// Watches: threads that look at the server itself.
+#ifndef BEAMWRIGHT_SERVER_SERVING_WATCHES_H_
+#define BEAMWRIGHT_SERVER_SERVING_WATCHES_H_
+
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "ops/base/periodic_thread.h"
+#include "server/serving/serving_state.h"
+
+namespace beamwright::serving {
+
+// StartupWatch: a server that does not get ready in its time should say so and make room for
+// another one, instead of sitting there half started; a supervisor sees its exit code.
+class StartupWatch {
+ public:
+  // Calls `too_late`, once and on a separate thread, unless Started or the destructor comes
+  // before `timeout` is over. Zero: never.
+  StartupWatch(absl::Duration timeout, std::function<void()> too_late);
+  ~StartupWatch();
+  StartupWatch(const StartupWatch&) = delete;
+  StartupWatch& operator=(const StartupWatch&) = delete;
+
+  // The server is ready. Once.
+  void Started() { started_.Notify(); }
+
+ private:
+  absl::Notification started_;
+  std::thread thread_;
+};
+
+// EngineWatch: looks whether the engine still comes round, and reports to ServingState. Probes and
+// health services read what it found, so that none of them ever waits for the engine's locks, and
+// all of them say the same.
+class EngineWatch {
+ public:
+  // stalled: for how long the engine has had work and not come round (Engine::Load::stalled). It is
+  // asked on the watch's thread, eight times in `longest` and once a second at least. An engine
+  // that stalls for more than `longest` hangs.
+  EngineWatch(std::function<absl::Duration()> stalled, absl::Duration longest, ServingState& state);
+  // From now on no hang of the engine is reported.
+  ~EngineWatch();
+  EngineWatch(const EngineWatch&) = delete;
+  EngineWatch& operator=(const EngineWatch&) = delete;
+
+ private:
+  void Look();
+
+  const std::function<absl::Duration()> stalled_;
+  const absl::Duration longest_;
+  ServingState& state_;
+  bool hung_ = false;  // the thread's own
+  // Optional, so that it ends before the state is reset. Last: it uses the others.
+  std::optional<PeriodicThread> thread_;
+};
+
+}  // namespace beamwright::serving
+
+#endif  // BEAMWRIGHT_SERVER_SERVING_WATCHES_H_
