@@ -109,7 +109,8 @@ class Planner {
   void Place(size_t index) {
     const Program::Instruction& instruction = program_.instructions()[index];
     const Node& node = NodeOf(index);
-    bool per_request = node.op == kFirstRowName;
+    const bool takes_step_number = node.op == kFirstRowName;
+    bool per_request = takes_step_number;
     for (const ValueId id : node.inputs) {
       if (!id.present()) {
         continue;
@@ -130,6 +131,7 @@ class Planner {
       CheckPerRequestInputs(node);
     }
     plan_.per_request.push_back(per_request);
+    plan_.takes_step_number.push_back(takes_step_number);
     const Operator* op = operators_.Find(node.op);
     plan_.broadcasts.push_back(op != nullptr && op->broadcasts_rows && RanksAgree(node));
     Append(index, per_request);

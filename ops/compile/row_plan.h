@@ -38,6 +38,9 @@ struct RowPlan {
   std::vector<int64_t> factors;   // by slot: extent of that axis per row
   std::vector<bool> per_request;  // by instruction
   std::vector<bool> broadcasts;   // by instruction: request values need not be repeated per row
+  // By instruction: it takes the number of the step from the state that counts it (FirstRow), one
+  // for all rows of a request.
+  std::vector<bool> takes_step_number;
 };
 
 // Plans the row-scope instructions of `program` (compiled from the loop's body).

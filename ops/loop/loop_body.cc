@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "ops/base/status.h"
 #include "ops/compile/growing_states.h"
-#include "ops/kernels/movement.h"
 #include "ops/loop/operators.h"
 
 namespace beamwright::ops {
@@ -169,10 +169,7 @@ void LoopBody::FindLookUps() {
 }
 
 void LoopBody::PlanPositionsOfRows() {
-  // The number of the step may be a state of the row, of which instructions read the first one.
-  const bool reads_number =
-      counts_steps() || std::any_of(loop_->body.nodes.begin(), loop_->body.nodes.end(),
-                                    [](const Node& node) { return node.op == kFirstRowName; });
+  const bool reads_number = counts_steps() || absl::c_linear_search(plan_.takes_step_number, true);
   if (!plan_.separable || reads_number || loop_->states_may_change_shape) {
     positions_.reason =
         !plan_.separable ? plan_.reason : "states grow, or the number of the step is read";

@@ -20,7 +20,6 @@
 #include "ops/graph/faults.h"
 #include "ops/graph/trace.h"
 #include "ops/import/onnx.h"
-#include "ops/kernels/movement.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
@@ -88,8 +87,7 @@ StepFinding FindingOf(const SteppedDecoder& decoder) {
   const auto& instructions = body.step_program().instructions();
   for (size_t i = 0; plan.separable && i < plan.per_request.size(); ++i) {
     // The number of the step is no layer of the file.
-    const bool is_layer = nodes[static_cast<size_t>(instructions[i].node)].op != kFirstRowName;
-    if (plan.per_request[i] && is_layer) {
+    if (plan.per_request[i] && !plan.takes_step_number[i]) {
       finding.per_request.push_back(instructions[i].name);
     }
   }
