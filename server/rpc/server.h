@@ -24,8 +24,8 @@
 #include "server/rpc/health_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/one_callback_thread.h"
-#include "server/rpc/services.h"
 #include "server/rpc/reflection_service.h"
+#include "server/rpc/services.h"
 #include "server/rpc/unknown_call.h"
 
 namespace beamwright::rpc {

@@ -1,11 +1,10 @@
-#include "server/serving/watches.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdint>
 
 #include "absl/synchronization/mutex.h"
+#include "server/serving/watches.h"
 
 namespace beamwright::serving {
 namespace {
