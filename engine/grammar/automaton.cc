@@ -11,14 +11,14 @@ constexpr int64_t kFrameBytes = 48;
 
 }  // namespace
 
-Automaton::Automaton(Program program, Limits limits)
+Automaton::Automaton(std::shared_ptr<const Program> program, Limits limits)
     : program_(std::move(program)), limits_(limits), frames_(1) {
   Intern({}, false);  // kDead
   std::fill(next_.begin(), next_.end(), kDead);
   std::vector<Place> reached;
   bool accepts = false;
   seen_.clear();
-  if (Follow({program_.start, 0}, reached, accepts)) {
+  if (Follow({program_->start, 0}, reached, accepts)) {
     start_ = Intern(std::move(reached), accepts);
   }
 }
@@ -31,7 +31,7 @@ int32_t Automaton::Make(int32_t state, uint8_t byte, size_t at) {
   const State from = states_[static_cast<size_t>(state)];
   for (size_t i = from.begin; fits && i < from.end; ++i) {
     const Place place = places_[i];
-    const Instruction& read = program_.instructions[static_cast<size_t>(place.first)];
+    const Instruction& read = program_->instructions[static_cast<size_t>(place.first)];
     if (byte >= read.low && byte <= read.high) {
       fits = Follow({read.next, place.second}, reached, accepts);
     }
@@ -46,7 +46,7 @@ bool Automaton::Follow(Place first, std::vector<Place>& reached, bool& accepts) 
   while (!open.empty()) {
     const Place place = open.back();
     open.pop_back();
-    const Instruction& one = program_.instructions[static_cast<size_t>(place.first)];
+    const Instruction& one = program_->instructions[static_cast<size_t>(place.first)];
     if (!one.is_live || !seen_.insert(place).second) {
       continue;
     }
@@ -65,7 +65,7 @@ bool Automaton::Follow(Place first, std::vector<Place>& reached, bool& accepts) 
       case Instruction::Kind::kCall: {
         // What would return at once is not returned to: a rule that ends with itself needs no
         // stack.
-        const Instruction& behind = program_.instructions[static_cast<size_t>(one.next)];
+        const Instruction& behind = program_->instructions[static_cast<size_t>(one.next)];
         if (behind.kind == Instruction::Kind::kReturn) {
           open.push_back({one.other, place.second});
         } else if (frames_[static_cast<size_t>(place.second)].depth < kMostDepth) {
@@ -106,7 +106,7 @@ int32_t Automaton::Intern(std::vector<Place> reached, bool accepts) {
   std::sort(reached.begin(), reached.end());
   const auto places = static_cast<int64_t>(reached.size());
   const int64_t cost =
-      places * kPlaceBytes + kStateBytes + int64_t{sizeof(int32_t)} * program_.num_classes;
+      places * kPlaceBytes + kStateBytes + int64_t{sizeof(int32_t)} * program_->num_classes;
   std::pair<std::vector<Place>, bool> key(std::move(reached), accepts);
   if (const auto known = numbers_.find(key); known != numbers_.end()) {
     return known->second;
@@ -119,7 +119,7 @@ int32_t Automaton::Intern(std::vector<Place> reached, bool accepts) {
   const auto number = static_cast<int32_t>(states_.size());
   states_.push_back({places_.size(), places_.size() + key.first.size(), accepts});
   places_.insert(places_.end(), key.first.begin(), key.first.end());
-  next_.resize(next_.size() + static_cast<size_t>(program_.num_classes), -1);
+  next_.resize(next_.size() + static_cast<size_t>(program_->num_classes), -1);
   numbers_.emplace(std::move(key), number);
   return number;
 }

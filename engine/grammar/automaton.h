@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -31,12 +32,12 @@ class Automaton {
     int64_t work = int64_t{1} << 23;
   };
 
-  Automaton(Program program, Limits limits);
+  Automaton(std::shared_ptr<const Program> program, Limits limits);
 
   int32_t start() const { return start_; }
   int32_t Step(int32_t state, uint8_t byte) {
-    const size_t at = static_cast<size_t>(state) * static_cast<size_t>(program_.num_classes) +
-                      program_.byte_class[byte];
+    const size_t at = static_cast<size_t>(state) * static_cast<size_t>(program_->num_classes) +
+                      program_->byte_class[byte];
     const int32_t known = next_[at];
     return known >= 0 ? known : Make(state, byte, at);
   }
@@ -68,7 +69,7 @@ class Automaton {
   int32_t Push(int32_t below, int32_t back);
   int32_t Intern(std::vector<Place> reached, bool accepts);
 
-  Program program_;
+  std::shared_ptr<const Program> program_;
   Limits limits_;
   std::vector<Frame> frames_;  // number 0: the empty stack
   absl::flat_hash_map<std::pair<int32_t, int32_t>, int32_t> frame_numbers_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/memory/memory.h"
 
 namespace beamwright::grammar {
 namespace {
@@ -20,12 +21,24 @@ constexpr int64_t kMostNodes = 1 << 20;
 
 Constraint::Constraint(std::string option, Program program, std::shared_ptr<const TokenTexts> texts,
                        std::vector<int32_t> end_tokens, Automaton::Limits limits)
+    : Constraint(std::move(option), std::make_shared<const Program>(std::move(program)),
+                 std::move(texts), std::move(end_tokens), limits) {}
+
+Constraint::Constraint(std::string option, std::shared_ptr<const Program> program,
+                       std::shared_ptr<const TokenTexts> texts, std::vector<int32_t> end_tokens,
+                       Automaton::Limits limits)
     : option_(std::move(option)),
+      program_(std::move(program)),
       texts_(std::move(texts)),
       end_tokens_(std::move(end_tokens)),
-      automaton_(std::move(program), limits) {
+      limits_(limits),
+      automaton_(program_, limits_) {
   const uint32_t deepest = std::max(texts_->tree(false).deepest, texts_->tree(true).deepest);
   path_.resize(size_t{deepest} + 1);
+}
+
+std::shared_ptr<const Constraint> Constraint::Fresh() const {
+  return absl::WrapUnique(new Constraint(option_, program_, texts_, end_tokens_, limits_));
 }
 
 int64_t Constraint::Pack(const Parts& parts) {
@@ -145,11 +158,6 @@ bool Constraint::MaySpell(bool begins_text) const {
       }
     });
   }
-  return automaton_.is_full();
-}
-
-bool Constraint::is_full() const {
-  absl::MutexLock lock(&mutex_);
   return automaton_.is_full();
 }
 

@@ -20,7 +20,9 @@
 
 namespace beamwright::grammar {
 
-// Thread-safe. A state is one number, as processors keep it: not below 0.
+// Thread-safe. A state is one number, as processors keep it: not below 0. The states that earlier
+// texts came to count towards the limits, so that each search has a constraint to itself (Fresh):
+// an answer depends on its request alone.
 class Constraint {
  public:
   // The most that it comes to hold.
@@ -30,6 +32,8 @@ class Constraint {
   // option: the field of DecodeOptions that asked for it. end_tokens: not empty.
   Constraint(std::string option, Program program, std::shared_ptr<const TokenTexts> texts,
              std::vector<int32_t> end_tokens, Automaton::Limits limits = {});
+  // The same constraint before any text; it shares the grammar and the tokens' texts.
+  std::shared_ptr<const Constraint> Fresh() const;
 
   const std::string& option() const { return option_; }
 
@@ -43,11 +47,13 @@ class Constraint {
 
   // False: no tokens spell a text of the grammar. It gives up, with true, after a bounded search.
   bool MaySpell(bool begins_text) const;
-  // Whether the grammar came to its limits: some of its texts may be out of reach.
-  bool is_full() const;
 
  private:
   using Mask = std::vector<uint64_t>;
+
+  Constraint(std::string option, std::shared_ptr<const Program> program,
+             std::shared_ptr<const TokenTexts> texts, std::vector<int32_t> end_tokens,
+             Automaton::Limits limits);
 
   // What a state is made of: the automaton's, whether nothing is written yet, and whether a space
   // is that is not shown if nothing follows.
@@ -67,8 +73,10 @@ class Constraint {
   const Mask& MaskOf(int64_t state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string option_;
+  const std::shared_ptr<const Program> program_;
   const std::shared_ptr<const TokenTexts> texts_;
   const std::vector<int32_t> end_tokens_;
+  const Automaton::Limits limits_;
   mutable absl::Mutex mutex_;
   mutable Automaton automaton_ ABSL_GUARDED_BY(mutex_);
   mutable absl::flat_hash_map<int64_t, Mask> masks_ ABSL_GUARDED_BY(mutex_);

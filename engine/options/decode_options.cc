@@ -169,13 +169,7 @@ absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
   OptionsCache& cache = model.parts().resolved_options;
   std::string key = options.SerializeAsString();
   if (std::shared_ptr<const ResolvedOptions> known = cache.Find(key); known != nullptr) {
-    // A grammar's states are made as requests come to them. Once those of earlier requests fill it,
-    // each further request has its own.
-    const grammar::Constraint* const text = known->search.constraints.text.get();
-    if (text == nullptr || !text->is_full()) {
-      return known;
-    }
-    return Resolve(model, options);
+    return known;
   }
   BW_ASSIGN_OR_RETURN(std::shared_ptr<const ResolvedOptions> resolved, Resolve(model, options));
   cache.Add(std::move(key), resolved);

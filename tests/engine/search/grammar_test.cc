@@ -232,7 +232,7 @@ TEST(GrammarTest, Patterns) {
   for (const Examples& one : all) {
     absl::StatusOr<Program> program = ProgramOf(one.of);
     ASSERT_TRUE(program.ok()) << one.of << ": " << program.status();
-    Automaton automaton(*std::move(program), {});
+    Automaton automaton(std::make_shared<const Program>(*std::move(program)), {});
     if (one.of == "(ab){1000}") {
       std::string text;
       for (int i = 0; i < 1000; ++i) {
@@ -293,7 +293,7 @@ TEST(GrammarTest, Schemas) {
   for (const Examples& one : all) {
     absl::StatusOr<Program> program = SchemaProgram(one.of);
     ASSERT_TRUE(program.ok()) << one.of << ": " << program.status();
-    Automaton automaton(*std::move(program), {});
+    Automaton automaton(std::make_shared<const Program>(*std::move(program)), {});
     for (const std::string& text : one.texts) {
       EXPECT_TRUE(Matches(automaton, text)) << one.of << " has " << text;
     }
@@ -313,7 +313,7 @@ TEST(GrammarTest, IntegersBetweenRandomBounds) {
     absl::StatusOr<Program> program = SchemaProgram(
         absl::StrCat(R"({"type": "integer", "minimum": )", low, R"(, "maximum": )", high, "}"));
     ASSERT_TRUE(program.ok()) << program.status();
-    Automaton automaton(*std::move(program), {});
+    Automaton automaton(std::make_shared<const Program>(*std::move(program)), {});
     for (int value = low - 30; value <= high + 30; value += 1 + spread / 300) {
       ASSERT_EQ(Matches(automaton, absl::StrCat(value)), low <= value && value <= high)
           << value << " in " << low << " to " << high;
@@ -398,7 +398,8 @@ TEST(GrammarTest, FaultsHaveTheirPlace) {
 TEST(GrammarTest, StatesHaveALimit) {
   absl::StatusOr<Program> program = ProgramOf("(a|b)*a(a|b){20}");
   ASSERT_TRUE(program.ok());
-  Automaton automaton(*std::move(program), {int64_t{1} << 20, int64_t{1} << 20});
+  Automaton automaton(std::make_shared<const Program>(*std::move(program)),
+                      {int64_t{1} << 20, int64_t{1} << 20});
   std::mt19937 random(7);
   int32_t state = automaton.start();
   for (int i = 0; i < 1000000 && !automaton.is_full(); ++i) {
@@ -412,7 +413,8 @@ TEST(GrammarTest, StatesHaveALimit) {
 TEST(GrammarTest, StacksHaveALimit) {
   absl::StatusOr<Program> program = ProgramOf("a(((.{0,30}x?){0,30}y?){0,30}z?){0,30}");
   ASSERT_TRUE(program.ok());
-  Automaton automaton(*std::move(program), {int64_t{1} << 12, int64_t{1} << 30});
+  Automaton automaton(std::make_shared<const Program>(*std::move(program)),
+                      {int64_t{1} << 12, int64_t{1} << 30});
   for (int32_t done = 0; done < automaton.num_states(); ++done) {
     for (const char byte : {'a', 'x', 'y', 'z'}) {
       automaton.Step(done, static_cast<uint8_t>(byte));
@@ -420,6 +422,35 @@ TEST(GrammarTest, StacksHaveALimit) {
   }
   EXPECT_TRUE(automaton.is_full());
   EXPECT_LE(automaton.num_bytes(), (int64_t{1} << 12) + 48);
+}
+
+// The states that one search comes to leave others the whole limit: answers hang on no neighbour.
+TEST(GrammarTest, EachSearchHasItsOwnStates) {
+  const Constraint constraint("regex", *ProgramOf("(a|b)*a(a|b){20}"), TextsOf({"", "a", "b"}), {0},
+                              {int64_t{1} << 16, int64_t{1} << 20});
+  std::mt19937 random(7);
+  // The tokens allowed behind each of some tokens, read once by each of two searches.
+  const auto read = [](const Constraint& fresh, absl::Span<const int32_t> text) {
+    std::vector<std::vector<int32_t>> allowed;
+    int64_t state = fresh.Start(true);
+    for (const int32_t token : text) {
+      fresh.AppendAllowed(state, allowed.emplace_back());
+      state = fresh.Next(state, token);
+    }
+    return allowed;
+  };
+  std::vector<int32_t> text(40);
+  for (int32_t& token : text) {
+    token = 1 + static_cast<int32_t>(random() % 2);
+  }
+  std::vector<int32_t> long_text(10000);
+  for (int32_t& token : long_text) {
+    token = 1 + static_cast<int32_t>(random() % 2);
+  }
+  const auto alone = read(*constraint.Fresh(), text);
+  EXPECT_FALSE(alone.back().empty());
+  EXPECT_TRUE(read(*constraint.Fresh(), long_text).back().empty());  // its limit is reached
+  EXPECT_EQ(read(*constraint.Fresh(), text), alone);
 }
 
 TEST(GrammarTest, EndTokensBehindTheTexts) {
