@@ -68,7 +68,7 @@ bool AreSame(const std::vector<float>& a, const std::vector<float>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-// Whole samples, each finite; what is not of them is refused.
+// Whole samples, each a number of at most 2^31; what is not of them is refused.
 std::string Mend(const Format& format, absl::string_view bytes) {
   const auto width = static_cast<size_t>(format.sample_bytes());
   std::vector<float> samples;
@@ -77,17 +77,17 @@ std::string Mend(const Format& format, absl::string_view bytes) {
     bytes.remove_suffix(bytes.size() % width);
   }
   std::string whole(bytes);
-  bool is_finite = true;
+  bool is_allowed = true;
   for (size_t at = 0; format.is_f32 && at < whole.size(); at += width) {
     float sample = 0;
     std::memcpy(&sample, whole.data() + at, width);
-    if (!std::isfinite(sample)) {
-      is_finite = false;
+    if (std::isnan(sample) || std::abs(sample) > 2147483648.0F) {
+      is_allowed = false;
       std::memset(whole.data() + at, 0, width);
     }
   }
-  BW_CHECK(ReadSamples(format, bytes, samples).ok() == is_finite);
-  BW_CHECK(samples.size() == (is_finite ? bytes.size() / width : 0));
+  BW_CHECK(ReadSamples(format, bytes, samples).ok() == is_allowed);
+  BW_CHECK(samples.size() == (is_allowed ? bytes.size() / width : 0));
   return whole;
 }
 
