@@ -23,8 +23,8 @@ inline uint32_t Crc32(const std::string& bytes) {
 // Names and contents, in this order.
 inline std::string ZipFile(const std::vector<std::pair<std::string, std::string>>& entries) {
   const auto number = [](std::string& out, uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) {
-      out.push_back(static_cast<char>(value >> (8 * i)));
+    for (; bytes > 0; --bytes, value >>= 8) {
+      out.push_back(static_cast<char>(value));
     }
   };
   std::string file;
