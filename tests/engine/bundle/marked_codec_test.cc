@@ -90,6 +90,22 @@ TEST(MarkedCodecTest, PiecesOfBytesAreJoined) {
   EXPECT_THAT(codec->Encode("a文")->ids, ElementsAre(0, 1));
 }
 
+// The tokens that the text of `ids` is read as: they write the same text, or the test fails.
+std::vector<int32_t> ReadAgain(const TextCodec& codec, const std::vector<int32_t>& ids,
+                               const std::string& vocabulary) {
+  const std::string text = codec.Decode(ids);
+  if (text.empty()) {
+    return {};
+  }
+  const absl::StatusOr<std::vector<int32_t>> again = codec.EncodePart(text);
+  if (!again.ok()) {
+    ADD_FAILURE() << again.status() << " of '" << text << "' with\n" << vocabulary;
+    return {};
+  }
+  EXPECT_EQ(codec.Decode(*again), text) << vocabulary;
+  return *again;
+}
+
 // The text of an answer, read as a target, is tokens that write the same text.
 TEST(MarkedCodecTest, WhateverIsWrittenIsRead) {
   const std::vector<std::string> parts = {"a", "b", "é", "旗", "山", "ก", "x"};
@@ -125,13 +141,7 @@ TEST(MarkedCodecTest, WhateverIsWrittenIsRead) {
     for (size_t i = 0; i <= below(6); ++i) {
       ids.push_back(static_cast<int32_t>(below(size)));
     }
-    const std::string text = codec->Decode(ids);
-    if (text.empty()) {
-      continue;
-    }
-    const absl::StatusOr<std::vector<int32_t>> again = codec->EncodePart(text);
-    ASSERT_TRUE(again.ok()) << again.status() << " of '" << text << "' with\n" << vocabulary;
-    EXPECT_EQ(codec->Decode(*again), text) << vocabulary;
+    ReadAgain(*codec, ids, vocabulary);
   }
 }
 
@@ -172,14 +182,8 @@ TEST(JoinerCodecTest, WhateverIsWrittenIsRead) {
     for (size_t i = 0; i <= below(6); ++i) {
       ids.push_back(static_cast<int32_t>(below(size)));
     }
-    const std::string text = codec->Decode(ids);
-    if (text.empty()) {
-      continue;
-    }
-    const absl::StatusOr<std::vector<int32_t>> again = codec->EncodePart(text);
-    ASSERT_TRUE(again.ok()) << again.status() << " of '" << text << "' with\n" << vocabulary;
-    ASSERT_EQ(codec->Decode(*again), text) << vocabulary;
-    ASSERT_LE(again->size(), ids.size());
+    const std::vector<int32_t> again = ReadAgain(*codec, ids, vocabulary);
+    ASSERT_LE(again.size(), ids.size());
   }
 }
 

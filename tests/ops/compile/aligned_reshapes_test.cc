@@ -8,8 +8,8 @@
 
 #include "gtest/gtest.h"
 #include "ops/compile/row_proof.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/loop/operators.h"
+#include "tests/ops/compile/folded_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -50,12 +50,9 @@ struct Folded {
 
 // Folded as a search's step is: axis 0 counts rows.
 Folded Fold(Graph graph) {
-  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
-  EXPECT_TRUE(info.ok()) << info.status();
-  const absl::Status status = FoldShapes(graph, *info, Operators(), {0});
-  EXPECT_TRUE(status.ok()) << status;
-  RowProof proof = ProveRowsApart(graph, *info, Operators());
-  return {std::move(graph), std::move(proof)};
+  FoldedGraph folded = FoldGraph(std::move(graph), {0});
+  RowProof proof = ProveRowsApart(folded.graph, folded.info, Operators());
+  return {std::move(folded.graph), std::move(proof)};
 }
 
 Tensor RowOf(const Tensor& tensor, int64_t row) {

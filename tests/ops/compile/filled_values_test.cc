@@ -7,9 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/loop/model.h"
-#include "ops/loop/operators.h"
+#include "tests/ops/compile/folded_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -68,11 +67,7 @@ Graph Step(int64_t added) {
 }
 
 Graph Folded(Graph graph, const std::vector<int>& row_axes) {
-  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
-  EXPECT_TRUE(info.ok()) << info.status();
-  const absl::Status status = FoldShapes(graph, *info, Operators(), row_axes);
-  EXPECT_TRUE(status.ok()) << status;
-  return graph;
+  return FoldGraph(std::move(graph), row_axes).graph;
 }
 
 bool Has(const Graph& graph, const std::string& op) {

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/loop/operators.h"
+#include "tests/ops/compile/folded_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -34,13 +34,7 @@ Value Reshape(GraphBuilder& graph, Value data, const std::vector<Value>& extents
   return graph.Add("Reshape", {data, pattern}, {{"special_zero", false}});
 }
 
-Graph Folded(Graph graph) {
-  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
-  EXPECT_TRUE(info.ok()) << info.status();
-  const absl::Status status = FoldShapes(graph, *info, Operators(), {0});
-  EXPECT_TRUE(status.ok()) << status;
-  return graph;
-}
+Graph Folded(Graph graph) { return FoldGraph(std::move(graph), {0}).graph; }
 
 int64_t Count(const Graph& graph, const std::string& op) {
   return std::count_if(graph.nodes.begin(), graph.nodes.end(),

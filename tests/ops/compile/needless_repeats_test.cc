@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "gtest/gtest.h"
-#include "ops/compile/shape_folding.h"
-#include "ops/loop/operators.h"
+#include "tests/ops/compile/folded_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -44,13 +43,7 @@ Graph Positions(const Step& step) {
   return graph.Build();
 }
 
-Graph Folded(Graph graph) {
-  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
-  EXPECT_TRUE(info.ok()) << info.status();
-  const absl::Status status = FoldShapes(graph, *info, Operators(), {0, 0});
-  EXPECT_TRUE(status.ok()) << status;
-  return graph;
-}
+Graph Folded(Graph graph) { return FoldGraph(std::move(graph), {0, 0}).graph; }
 
 bool Repeats(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),

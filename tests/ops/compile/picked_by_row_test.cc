@@ -4,8 +4,7 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "ops/compile/shape_folding.h"
-#include "ops/loop/operators.h"
+#include "tests/ops/compile/folded_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -52,13 +51,7 @@ Value ByJoinedPlaces(GraphBuilder& graph, const Inputs& in, Value numbers, Value
   return graph.Add("Gather", {joined, place, graph.Int(0)});
 }
 
-Graph Folded(Graph graph) {
-  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
-  EXPECT_TRUE(info.ok()) << info.status();
-  const absl::Status status = FoldShapes(graph, *info, Operators(), {0, 0});
-  EXPECT_TRUE(status.ok()) << status;
-  return graph;
-}
+Graph Folded(Graph graph) { return FoldGraph(std::move(graph), {0, 0}).graph; }
 
 bool CountsRows(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),

@@ -3,8 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/compile/shape_folding.h"
-#include "ops/loop/operators.h"
+#include "tests/ops/compile/folded_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -53,13 +52,7 @@ Graph Counting(const Variant& variant) {
   return graph.Build();
 }
 
-Graph Folded(Graph graph) {
-  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
-  EXPECT_TRUE(info.ok()) << info.status();
-  const absl::Status status = FoldShapes(graph, *info, Operators());
-  EXPECT_TRUE(status.ok()) << status;
-  return graph;
-}
+Graph Folded(Graph graph) { return FoldGraph(std::move(graph)).graph; }
 
 int CountRules(const Graph& graph, LoopInput::Kind kind) {
   int count = 0;

@@ -5,8 +5,8 @@
 
 #include "gtest/gtest.h"
 #include "ops/compile/row_proof.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/loop/operators.h"
+#include "tests/ops/compile/folded_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -74,15 +74,12 @@ struct Found {
 };
 
 Found Fold(Graph graph) {
-  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
-  EXPECT_TRUE(info.ok()) << info.status();
-  const absl::Status status = FoldShapes(graph, *info, Operators());
-  EXPECT_TRUE(status.ok()) << status;
+  FoldedGraph folded = FoldGraph(std::move(graph));
   Found found;
-  found.proof = ProveRowsApart(graph, *info, Operators());
-  found.num_shifts = std::count_if(graph.nodes.begin(), graph.nodes.end(),
+  found.proof = ProveRowsApart(folded.graph, folded.info, Operators());
+  found.num_shifts = std::count_if(folded.graph.nodes.begin(), folded.graph.nodes.end(),
                                    [](const Node& node) { return node.op == "RelativeShift"; });
-  found.graph = std::move(graph);
+  found.graph = std::move(folded.graph);
   return found;
 }
 
