@@ -22,6 +22,8 @@ namespace {
 
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
+using google::protobuf::io::CodedOutputStream;
+using google::protobuf::io::StringOutputStream;
 
 constexpr int kMostIds = 1 << 22;
 constexpr char kSpaceMark[] = "\xe2\x96\x81";
@@ -53,24 +55,15 @@ std::optional<std::string> YamlScalar(absl::string_view text) {
   return std::string(text);
 }
 
-void AppendField(int field, absl::string_view bytes, std::string& out) {
-  const auto number = [&out](uint64_t value) {
-    for (; value >= 0x80; value >>= 7) {
-      out.push_back(static_cast<char>(value | 0x80));
-    }
-    out.push_back(static_cast<char>(value));
-  };
-  number(static_cast<uint64_t>(field) << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
-  number(bytes.size());
-  absl::StrAppend(&out, bytes);
-}
-
 // A SentencePiece of this kind, without a score.
-std::string PieceOf(absl::string_view text, int type) {
+std::string PieceOf(const std::string& text, int type) {
   std::string piece;
-  AppendField(kTextField, text, piece);
-  piece.push_back(static_cast<char>(kTypeField << 3 | WireFormatLite::WIRETYPE_VARINT));
-  piece.push_back(static_cast<char>(type));
+  {
+    StringOutputStream written(&piece);
+    CodedOutputStream out(&written);
+    WireFormatLite::WriteBytes(kTextField, text, &out);
+    WireFormatLite::WriteEnum(kTypeField, type, &out);
+  }
   return piece;
 }
 
@@ -138,8 +131,8 @@ absl::StatusOr<std::string> NumberPieces(const std::string& model,
   std::map<std::string, std::string> pieces;  // messages by their texts
   std::string rest;
   {
-    google::protobuf::io::StringOutputStream kept(&rest);
-    google::protobuf::io::CodedOutputStream out(&kept);
+    StringOutputStream kept(&rest);
+    CodedOutputStream out(&kept);
     bool is_whole = true;
     while (const uint32_t tag = is_whole ? in.ReadTag() : 0) {
       if (tag != (kPiecesField << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
@@ -160,19 +153,24 @@ absl::StatusOr<std::string> NumberPieces(const std::string& model,
   }
   std::string numbered;
   size_t num_found = 0;
-  for (const std::string& token : tokens) {
-    const auto found = pieces.find(token);
-    if (token == "</s>" || token == "<unk>") {
-      AppendField(kPiecesField, PieceOf(token, token == "<unk>" ? kUnknownPiece : kControlPiece),
-                  numbered);
-    } else if (found != pieces.end()) {
-      AppendField(kPiecesField, found->second, numbered);
-      ++num_found;
-    } else if (absl::StartsWith(token, ">>") && absl::EndsWith(token, "<<")) {
-      AppendField(kPiecesField, PieceOf(absl::StrCat(kSpaceMark, token), kUserDefinedPiece),
-                  numbered);
-    } else {
-      AppendField(kPiecesField, PieceOf(token, kUnusedPiece), numbered);
+  {
+    StringOutputStream written(&numbered);
+    CodedOutputStream out(&written);
+    const auto write = [&out](const std::string& piece) {
+      WireFormatLite::WriteBytes(kPiecesField, piece, &out);
+    };
+    for (const std::string& token : tokens) {
+      const auto found = pieces.find(token);
+      if (token == "</s>" || token == "<unk>") {
+        write(PieceOf(token, token == "<unk>" ? kUnknownPiece : kControlPiece));
+      } else if (found != pieces.end()) {
+        write(found->second);
+        ++num_found;
+      } else if (absl::StartsWith(token, ">>") && absl::EndsWith(token, "<<")) {
+        write(PieceOf(absl::StrCat(kSpaceMark, token), kUserDefinedPiece));
+      } else {
+        write(PieceOf(token, kUnusedPiece));
+      }
     }
   }
   if (num_found == 0) {
