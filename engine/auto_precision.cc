@@ -316,8 +316,8 @@ absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions optio
     std::rotate(candidates.begin() + 1, candidates.end() - 1, candidates.end());
   }
   ModelPtr best = std::move(exact);
-  ModelPtr
-      fastest;  // kept meanwhile: others share its packed weights (ops/kernels/shared_weights.h)
+  // Kept meanwhile: others share its packed weights (ops/kernels/shared_weights.h).
+  ModelPtr fastest;
   for (size_t i = 0; i < candidates.size(); ++i) {
     BW_ASSIGN_OR_RETURN(ModelPtr model, i == 0 ? first.get() : compile(candidates[i]));
     fastest = i == 0 ? model : fastest;

@@ -395,8 +395,8 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place&
     ring_.remove(&party);
     ring_.push_back(&party);
   }
-  // Whose turn came a while ago counts still: the turns of others that came with it are not due
-  // the earlier.
+  // Clients that left a while ago still count: the turns of clients that came with them are due no
+  // earlier.
   constexpr double kForget = 1.0 / 16;
   const auto present = static_cast<double>(std::max(by_client_.size(), level.clients.by_id.size()));
   level.sharing = std::max(present, level.sharing - kForget);

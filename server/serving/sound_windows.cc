@@ -76,8 +76,7 @@ std::optional<SoundWindows::Window> SoundWindows::Next() {
   if (is_cut) {
     samples.resize(CutOf(samples));
   }
-  const std::vector<double> powers = PowersOf(
-      samples, std::max<size_t>(1, static_cast<size_t>(format_.sample_rate / kFramesASecond)));
+  const std::vector<double> powers = PowersOf(samples, FrameOf(format_));
   Window window;
   window.is_silent =
       std::all_of(powers.begin(), powers.end(), [](double power) { return power < kSilence; });
