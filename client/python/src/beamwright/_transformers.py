@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OPSET = 17
 # How models call the cache, as an argument and as a result.
-_CACHES = ("past_key_values", "cache_params", "state")
+_CACHES = ("cache", "past_key_values", "cache_params", "state")
 _CHECKED_TOKENS = 12
 _TEXTS = ("Once upon a time, it's 1234 o'clock.", "  naïve\n\n\tŻółć; 東京都 привет")
 
@@ -36,9 +36,9 @@ def from_transformers(
 ) -> Bundle:
     """Exports one step of a causal model, writes a bundle, and compares its answers with the model's.
 
-    The model's cache becomes the step's states: of Mamba, Mamba-2, FalconMamba, RWKV-4 and xLSTM, and of models
-    that mix recurrent layers with attention over all tokens, as Jamba, Qwen3-Next and Qwen3.5 do. Windows of
-    attention, and models that keep states in their layers (RecurrentGemma), are refused.
+    The model's cache becomes the step's states: of Mamba, Mamba-2, FalconMamba, RWKV-4, xLSTM, RecurrentGemma, and
+    of models that mix recurrent layers with attention over all tokens, as Jamba, Qwen3-Next and Qwen3.5 do.
+    Other windows of attention are refused.
 
     Args:
         model: A causal language model of transformers, in f32 on the CPU. It is put into eval mode meanwhile.
@@ -66,7 +66,7 @@ def from_transformers(
     with _quiet(model), tempfile.TemporaryDirectory(prefix="beamwright-") as scratch:
         step = _step_of(model)
         graph = pathlib.Path(scratch) / "step.onnx"
-        with _plain_attention(model):
+        with _plain_attention(model, masked=step.masked):
             starts = step.export(graph)
         vocabulary = _vocabulary(model, tokenizer, pathlib.Path(scratch))
         said = [*_bundles.flags_of(begin_ids, end_ids, name), "--decoder"]
@@ -83,16 +83,20 @@ def from_transformers(
 
 
 @contextlib.contextmanager
-def _plain_attention(model: Any) -> Iterator[None]:
-    """Attention of one token over its whole cache: no mask, and no copy of keys for each query's head."""
+def _plain_attention(model: Any, masked: bool) -> Iterator[None]:
+    """Attention of one token over its whole cache, without a copy of keys for each query's head.
+
+    masked: A mask, [rows, 1, 1, keys], is added to scores where there is one.
+    """
     import torch
     import transformers
 
     def attend(_: Any, *arguments: Any, scaling: Any = None, **__: Any) -> Any:
-        query, key, value = arguments[:3]  # the mask is behind them
+        query, key, value, mask = arguments[:4]
         heads, groups, width = query.shape[1], key.shape[1], query.shape[3]
         queries = query.reshape(-1, groups, heads // groups, width)
         scores = torch.matmul(queries, key.transpose(2, 3)) * (width**-0.5 if scaling is None else scaling)
+        scores = scores + mask if masked and mask is not None else scores
         read = torch.matmul(torch.softmax(scores, -1), value)
         return read.reshape(-1, 1, heads, value.shape[3]), None
 
@@ -266,6 +270,81 @@ class _OfColumns:
         return [_Columns(part, number < 2) for number, part in enumerate(parts)]
 
 
+class _OfModules:
+    """RecurrentGemma keeps states of recurrent layers in its modules, and windows of keys and values in a cache.
+
+    A window is a state of fixed size, whose places before the first token are masked.
+    """
+
+    grows = True  # with the number of the step
+    dynamo = False
+
+    def __init__(self, model: Any, blocks: list[Any]) -> None:
+        self._model, self._blocks = model, blocks
+        self._size = model.config.sliding_window
+        self._windows: dict[int, tuple[Any, Any]] = {}
+
+    def update(self, key: Any, value: Any, layer: int, **_: Any) -> tuple[Any, Any]:
+        """What the model calls its cache for."""
+        import torch
+
+        before = self._windows.get(layer)
+        if before is None:  # the first token
+            empty = key.new_zeros([key.shape[0], key.shape[1], self._size - 1, key.shape[3]])
+            before = (empty, empty.clone())
+        keys, values = (torch.cat(both, 2) for both in zip(before, (key, value), strict=True))
+        self._windows[layer] = (keys[:, :, 1:], values[:, :, 1:])
+        return keys, values
+
+    def get_seq_length(self, *_: Any) -> int:
+        return 0
+
+    def more(self, position: Any) -> dict[str, Any]:
+        """Arguments of the model for one token."""
+        import torch
+
+        is_known = torch.arange(self._size).unsqueeze(0) >= self._size - 1 - position
+        mask = torch.where(is_known, 0.0, -1e30).unsqueeze(1).unsqueeze(1)
+        return {"cache": self, "position_ids": position, "attention_mask": {"sliding_attention": mask}}
+
+    def first(self) -> _OfModules:
+        """After one token of three rows."""
+        import torch
+
+        for block in self._blocks:
+            block.conv1d_state = block.rg_lru.recurrent_states = None
+        self._windows = {}
+        position = torch.zeros([3, 1], dtype=torch.int64)
+        with torch.no_grad(), _plain_attention(self._model, masked=True):
+            try:
+                self._model(
+                    input_ids=torch.zeros([3, 1], dtype=torch.int64), use_cache=True, **self.more(position)
+                )
+            except TypeError as error:
+                name = type(self._model).__name__
+                raise ExportError(f"{name} is exported with transformers 5.24 or newer: {error}") from error
+        return self
+
+    def read(self, _: Any) -> dict[str, Any]:
+        states: dict[str, Any] = {}
+        for place, block in enumerate(self._blocks):
+            states[f"conv_{place}"] = block.conv1d_state
+            states[f"recurrent_{place}"] = block.rg_lru.recurrent_states
+        for place, window in sorted(self._windows.items()):
+            for kind, value in zip(("keys", "values"), window, strict=True):
+                states[f"window_{kind}_{place}"] = value
+        return states
+
+    def write(self, values: Sequence[Any]) -> Any:
+        rest = iter(values)
+        for block in self._blocks:
+            block.conv1d_state = next(rest).clone()
+            block.rg_lru.recurrent_states = next(rest).clone()
+        for place in sorted(self._windows):
+            self._windows[place] = (next(rest), next(rest))
+        return self
+
+
 def _step_of(model: Any) -> Any:
     """A module of one step of the model; ExportError if its cache is of an unknown kind."""
     import torch
@@ -278,15 +357,21 @@ def _step_of(model: Any) -> Any:
                 f"{type(model).__name__} fails on token ids {list(ids.shape)}: {error}"
             ) from error
         found = [kind for kind in _CACHES if results.get(kind) is not None]
+        if blocks:
+            return "cache", None, results
         if not found:
             raise ExportError(
                 f"{type(model).__name__} returns no cache: it keeps its states in its layers, or it has none"
             )
         return found[0], results[found[0]], results
 
+    blocks = [module for module in model.modules() if hasattr(module, "conv1d_state")]
     argument, cache, _ = run(torch.zeros([3, 2], dtype=torch.int64))
     form: Any
-    if hasattr(cache, "layers"):
+    if blocks:
+        form = _OfModules(model, blocks)
+        cache = form.first()
+    elif hasattr(cache, "layers"):
         form = _OfLayers(cache)
     elif hasattr(cache, "rnn_state"):
         form = _OfMatrices(cache)
@@ -301,13 +386,16 @@ def _step_of(model: Any) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.model = model
+            self.masked = bool(blocks)
 
         def forward(self, token: Any, *states: Any) -> Any:
             more = {argument: form.write(states[1:] if form.grows else states)}
             if form.grows:
                 more["position_ids"] = states[0]
+            if blocks:
+                more.update(form.more(states[0]))
             results = self.model(input_ids=token.unsqueeze(1), use_cache=True, **more)
-            return (results.logits[:, -1], *form.read(results[argument]).values())
+            return (results.logits[:, -1], *form.read(results.get(argument)).values())
 
         def export(self, path: pathlib.Path) -> dict[str, float]:
             """Writes the graph. Returns what fills each state before the first token."""
@@ -323,6 +411,10 @@ def _step_of(model: Any) -> Any:
                 shapes = [longer if kind.startswith(("keys_", "values_")) else axes for kind in names[1:]]
                 rows = {"dynamic_shapes": {"token": axes, "states": tuple(shapes)}, "verbose": False}
             else:
+                # Models from transformers 5.24 on write into their states.
+                torch.onnx.register_custom_op_symbolic(
+                    "aten::copy", lambda graph, _, source, *__: graph.op("Identity", source), _OPSET
+                )
                 rows = {
                     "opset_version": _OPSET,
                     "dynamic_axes": {port: {0: "rows"} for port in [*names, *results]},
