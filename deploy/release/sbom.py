@@ -11,7 +11,8 @@ import common
 # documentation, build scripts) are not in the programs. A library without an entry ends the release with KeyError.
 LICENCES = {
     "abseil": "Apache-2.0", "boost1.74": "BSL-1.0", "brotli": "MIT", "c-ares": "MIT", "cli11": "BSD-3-Clause", "cpp-httplib": "MIT",
-    "fmtlib": "MIT", "gcc-12": "GPL-3.0-or-later WITH GCC-exception-3.1", "grpc": "Apache-2.0", "icu": "Unicode-DFS-2016",
+    "fmtlib": "MIT", "gcc-12": "GPL-3.0-or-later WITH GCC-exception-3.1",
+    "glibc": "LGPL-2.1-or-later", "grpc": "Apache-2.0", "icu": "Unicode-DFS-2016",
     "libjpeg-turbo": "IJG AND BSD-3-Clause AND Zlib", "libpng1.6": "libpng-2.0",
     "libzip": "BSD-3-Clause", "onnx": "Apache-2.0", "openssl": "Apache-2.0", "prometheus-cpp": "MIT",
     "protobuf": "BSD-3-Clause", "pugixml": "MIT", "rapidjson": "MIT", "re2": "BSD-3-Clause", "sentencepiece": "Apache-2.0",
