@@ -163,6 +163,53 @@ class MinGruStep(CellStep):
         return logits, h, weights
 
 
+class MinLstmStep(CellStep):
+    """minLSTM (Feng et al., 2024): its two gates, which add up to 1, follow from the input alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.all = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, token, memory, h):
+        f, i, candidate = self.all(self.embed(token)).split(WIDTH, 1)
+        f, i = torch.sigmoid(f), torch.sigmoid(i)
+        candidate = torch.where(candidate >= 0, candidate + 0.5, torch.sigmoid(candidate))
+        h = (f * h + i * candidate) / (f + i)
+        logits, weights = self.finish(torch.tanh(h), memory)
+        return logits, h, weights
+
+
+class HgrnStep(CellStep):
+    """HGRN2 (Qin et al., 2024) with two heads: forget gates above a lower bound, and a matrix as state."""
+
+    def __init__(self):
+        super().__init__()
+        self.all = nn.Linear(WIDTH, 3 * WIDTH)
+        self.bound = nn.Parameter(torch.rand(2, WIDTH // 2) * 0.5)
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, token, memory, s):
+        heads = self.all(self.embed(token)).view(-1, 3, 2, WIDTH // 2)
+        query, value = heads[:, 0], heads[:, 2]
+        forget = self.bound + (1 - self.bound) * torch.sigmoid(heads[:, 1])
+        s = forget.unsqueeze(3) * s + (1 - forget).unsqueeze(3) * value.unsqueeze(2)
+        read = torch.matmul(query.unsqueeze(2), s).reshape(-1, WIDTH)
+        logits, weights = self.finish(torch.tanh(self.norm(read)), memory)
+        return logits, s, weights
+
+
+class MatrixEncoder(Encoder):
+    """The first matrix is made of the first state."""
+
+    def __init__(self):
+        super().__init__(nn.GRU, 1)
+
+    def forward(self, source):
+        memory, h = super().forward(source)
+        heads = h.view(-1, 2, WIDTH // 2)
+        return memory, heads.unsqueeze(3) * heads.unsqueeze(2)
+
+
 class SruStep(CellStep):
     """Simple recurrent unit (Lei et al., 2018) with its highway connection."""
 
@@ -306,6 +353,8 @@ def cells():
         "normed_lstm": step(Encoder(nn.LSTM, 2), NormedLstmStep(), ["h", "c"]),
         "qrnn": step(Encoder(nn.GRU, 2), QrnnStep(), ["last", "c"]),
         "min_gru": step(Encoder(nn.GRU, 1), MinGruStep(), ["h"]),
+        "min_lstm": step(Encoder(nn.GRU, 1), MinLstmStep(), ["h"]),
+        "hgrn2": step(MatrixEncoder(), HgrnStep(), ["s"]),
         "sru": step(Encoder(nn.GRU, 1), SruStep(), ["c"]),
         "ind_rnn": step(Encoder(nn.GRU, 1), IndRnnStep(), ["h"]),
         "tcn": step(WindowEncoder(), TcnStep(), ["window"]),
