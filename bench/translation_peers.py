@@ -3,8 +3,8 @@
     translation_peers.py GRAPH BUNDLE MODEL.bin VOCABULARY SHORTLIST SENTENCES
 
 GRAPH is the program beamwright-graph, BUNDLE what its `init` made of the other files. The peers are measured where this
-Python has them: bergamot 0.4.5 (wheels for Python 3.10 alone) and fxtranslate 0.5.0. All have one thread, 8 bits and the
-shortlist. Tokens are those of each one's own answers, by the vocabulary, with </s>. Prints a table: medians over rounds.
+Python has them: bergamot 0.4.5 (wheels for Python 3.10 alone) and fxtranslate 0.5.0, with 8 bits and the shortlist, or, where
+MODEL ends in .npz, as OPUS-MT's do, pymarian 1.12.42 in f32; then SHORTLIST may be -. All have one thread and beam size 1. Tokens are those of each one's own answers, by the vocabulary, with </s>. Prints a table: medians over rounds.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import sentencepiece
@@ -76,10 +77,27 @@ def fxtranslate(options):
     return {"fxtranslate, one at a time": lambda lines: [translator.translate(line) for line in lines]}
 
 
+def pymarian(options):
+    if importlib.util.find_spec("pymarian") is None:
+        return {}
+    import pymarian as module
+
+    def translator(batch):
+        shortlist = "" if options.shortlist == "-" else f" --shortlist {options.shortlist}"
+        return module.Translator(
+            f"--models {options.model} --vocabs {options.vocabulary} {options.vocabulary} --beam-size 1 --normalize 1 "
+            f"--max-length-factor 2 --cpu-threads 1 --mini-batch {batch} --maxi-batch 10 --maxi-batch-sort src --workspace 512 "
+            f"--quiet --quiet-translation{shortlist}")
+
+    alone, together = translator(1), translator(24)
+    return {"pymarian, one at a time": lambda lines: [alone.translate(line) for line in lines],
+            "pymarian, 24 in a batch": lambda lines: together.translate("\n".join(lines)).split("\n")}
+
+
 def beamwright(options):
     """CPU milliseconds a sentence and tokens a core second, by number of sentences in flight."""
     done = subprocess.run([options.graph, "cost", options.bundle, "--sources", options.sentences, "--concurrency", "1,32",
-                           "--seconds", str(options.seconds)], check=True, capture_output=True, text=True)
+                           "--beam-size", "1", "--seconds", str(options.seconds)], check=True, capture_output=True, text=True)
     rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)$", done.stdout, re.MULTILINE)
     return {f"Beamwright, {flight} in flight": (float(ms), float(tokens)) for flight, _, tokens, ms in rows}
 
@@ -90,10 +108,21 @@ def main():
         parser.add_argument(name)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="of each of Beamwright's measurements")
+    parser.add_argument("--copies", type=int, default=1,
+                        help="of each sentence, one after the other: a batch of copies has the shortlist of each, so that "
+                             "bergamot's batches answer as it does one at a time")
     options = parser.parse_args()
-    lines = pathlib.Path(options.sentences).read_text().splitlines()
+    lines = [line for line in pathlib.Path(options.sentences).read_text().splitlines() for _ in range(options.copies)]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as sentences:
+        sentences.write("".join(line + "\n" for line in lines))
+        sentences.flush()
+        options.sentences = sentences.name
+        measure(options, lines)
+
+
+def measure(options, lines):
     tokens = sentencepiece.SentencePieceProcessor(model_file=options.vocabulary)
-    peers = bergamot(options) | fxtranslate(options)
+    peers = pymarian(options) if options.model.endswith(".npz") else bergamot(options) | fxtranslate(options)
     found = {}
     for _ in range(options.rounds):
         for name, result in beamwright(options).items():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install_tools.sh DIR: installs into DIR, unmodified, the programs of others that tests run: grpcurl, ghz,
-# h2spec and helm (Go modules), promtool (a Debian package, unpacked aside) and perf_analyzer (PyPI; it asks for a newer
+# h2spec and helm (Go modules), promtool (a Debian package, unpacked aside), libretranslate (npm) and perf_analyzer (PyPI; it asks for a newer
 # C library than Debian 12 has, so it is started through that of Debian 13, unpacked aside as well). What is
 # there in the right version is kept. Outside DIR only caches of Go and pip change.
 set -euo pipefail
@@ -77,6 +77,15 @@ if ! installed go-example/decode "$go_example"; then
   echo "== examples/clients/go"
   "$example/build.sh" "$dir/go-example" "$go"
   remember go-example/decode "$go_example"
+fi
+
+# npm's client of LibreTranslate, where there is Node.js; without what it needs to be built.
+if command -v npm >/dev/null && ! installed libretranslate 1.0.1 &&
+  (cd "$scratch" && npm pack --silent libretranslate@1.0.1 >&2); then
+  echo "== libretranslate 1.0.1 (npm)"
+  mkdir -p "$dir/libretranslate"
+  tar --extract --gzip --file "$scratch/libretranslate-1.0.1.tgz" --directory "$dir/libretranslate" --strip-components=1
+  remember libretranslate 1.0.1
 fi
 
 if ! installed promtool bookworm; then

@@ -1,5 +1,5 @@
 """Types the commands of docs/translation.md in a folder with made-up model files, and asks the server that they lead to by
-libretranslatepy and deepl, the clients of LibreTranslate and DeepL.
+libretranslatepy, npm's libretranslate and deepl, the clients of LibreTranslate and DeepL.
 
 Usage: translation_page.py BIN MODEL TOOLS
 """
@@ -10,6 +10,8 @@ import io
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -206,6 +208,20 @@ def check_deepl(http, words="w4 w6 w9! w8 w3!"):
                 check(error.http_status_code == 400 and message in str(error), f"deepl: {error}")
 
 
+def check_npm(http, words="w4 w6 w9!"):
+    source = pathlib.Path(sys.argv[3], "libretranslate/src/translate.ts")
+    if not source.is_file() or shutil.which("node") is None:
+        print("without Node.js: npm's libretranslate is not asked")
+        return
+    # The package's own build ends behind /languages, so its source is run, without its types.
+    client = re.sub(r"interface \w+ \{.*?\}|: TranslateOptions|: string\[\]|export (?=const)", "", source.read_text(), flags=re.DOTALL)
+    script = client + (";\nconst [apiurl, query] = process.argv.slice(1);"
+                       "translate({source: 'en', target: 'fr', apiurl, query}).then((text) => console.log(text));")
+    said = subprocess.run(["node", "-e", script, f"http://{http}", words], check=True, capture_output=True, text=True,
+                          timeout=60).stdout
+    check(said == LibreTranslateAPI(f"http://{http}").translate(words, "en", "fr") + "\n", f"npm's libretranslate: {said}")
+
+
 def check_deepl_keys(http):
     with contextlib.closing(deepl.DeepLClient("key", server_url=f"http://{http}")) as client:
         check(client.translate_text("w4", source_lang="EN", target_lang="FR").text != "", "deepl: with the key")
@@ -232,6 +248,7 @@ def main():
             type_commands(online, scratch, (grpc, http))
             check_client(http)
             check_deepl(http)
+            check_npm(http)
             check_markup_and_terms(http)
             check_files(http)
             check_detection(http)
@@ -243,7 +260,7 @@ def main():
                 check(status == 403 and "error" in error, f"key {key}: {status} {error}")
             check_deepl_keys(http)
     check(len(offline) > 1 and len(online) > 2, "the page has lost its commands")
-    print(f"{len(commands)} commands print what the page says; libretranslatepy, deepl: good")
+    print(f"{len(commands)} commands print what the page says; libretranslatepy, libretranslate, deepl: good")
 
 
 if __name__ == "__main__":
