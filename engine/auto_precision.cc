@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -14,9 +15,12 @@
 #include "engine/options/decode_options.h"
 #include "engine/options/request_lines.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
 #include "ops/base/precision.h"
 #include "ops/base/status.h"
+#include "ops/graph/weight_count.h"
+#include "ops/tensor/deferred.h"
 
 namespace beamwright::engine {
 namespace {
@@ -254,6 +258,11 @@ class Comparison {
   Comparison(ModelPtr exact, std::vector<TrialRequest> trials, double most_shift)
       : exact_(std::move(exact)), trials_(std::move(trials)), most_shift_(most_shift) {}
 
+  // Answers all trials in f32.
+  absl::Status AnswerExactly() {
+    return DecodeTrials(exact_, trials_, trials_.size(), exact_answers_);
+  }
+
   // Adds the outcome to `note`.
   absl::StatusOr<bool> IsClose(const ModelPtr& model, std::string& note) {
     PrecisionTrial trial;
@@ -277,6 +286,14 @@ class Comparison {
   TrialAnswers exact_answers_;  // of the first trials, as far as they were compared
 };
 
+// Whether two threads may read the weights at once, which then stay in memory until both are done.
+bool MayStayInMemory(const bundle::Bundle& bundle) {
+  const int64_t weights = ops::CountWeights(bundle.decoder) +
+                          (bundle.encoder.has_value() ? ops::CountWeights(*bundle.encoder) : 0);
+  const int64_t usable = UsableMemoryBytes();
+  return usable == 0 || weights * static_cast<int64_t>(sizeof(float)) <= usable / 8;
+}
+
 }  // namespace
 
 absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions options) {
@@ -288,10 +305,16 @@ absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions optio
     return DecodeModel::Compile(bundle, with);
   };
   const bool tries = FastestPrecision() != Precision::kF32;
-  // The first candidate is compiled on another thread meanwhile: most of that runs on one.
-  std::future<absl::StatusOr<ModelPtr>> first;
+  // A candidate is compiled on another thread meanwhile: most of that runs on one.
+  std::optional<ops::ForgettingPaused> paused;
+  std::launch where = std::launch::deferred;
+  if (MayStayInMemory(bundle)) {
+    paused.emplace();
+    where = std::launch::async;
+  }
+  std::future<absl::StatusOr<ModelPtr>> next;
   if (tries) {
-    first = std::async(std::launch::async, compile, Candidates()[0]);
+    next = std::async(where, compile, Candidates()[0]);
   }
   BW_ASSIGN_OR_RETURN(ModelPtr exact, compile(v1::PRECISION_F32));
   if (!tries) {
@@ -319,7 +342,11 @@ absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions optio
   // Kept meanwhile: others share its packed weights (ops/kernels/shared_weights.h).
   ModelPtr fastest;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    BW_ASSIGN_OR_RETURN(ModelPtr model, i == 0 ? first.get() : compile(candidates[i]));
+    if (i > 0) {
+      next = std::async(where, compile, candidates[i]);
+      BW_RETURN_IF_ERROR(comparison.AnswerExactly());  // what the trial needs
+    }
+    BW_ASSIGN_OR_RETURN(ModelPtr model, next.get());
     fastest = i == 0 ? model : fastest;
     BW_ASSIGN_OR_RETURN(const bool is_close, comparison.IsClose(model, *note));
     if (is_close) {

@@ -3,9 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <new>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -39,6 +42,19 @@ class DeferredSession {
   void Count(int64_t bytes) { loaded_bytes_ += bytes; }
   int64_t loaded_bytes() const { return loaded_bytes_; }
   int64_t NewId() { return next_id_++; }
+  void Pause(int more) { paused_ += more; }
+  bool is_paused() const { return paused_ > 0; }
+
+  // On the thread of the scope.
+  void Add(std::future<absl::Status> check) { checks_.push_back(std::move(check)); }
+  absl::Status WaitForChecks() {
+    absl::Status first;
+    for (std::future<absl::Status>& check : checks_) {
+      first.Update(check.get());
+    }
+    checks_.clear();
+    return first;
+  }
 
   void Fail(const absl::Status& status) {
     const absl::MutexLock lock(&mutex_);
@@ -65,8 +81,10 @@ class DeferredSession {
   mutable absl::Mutex mutex_;
   std::map<int64_t, std::weak_ptr<DeferredConstant>> constants_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::future<absl::Status>> checks_;
   std::atomic<int64_t> loaded_bytes_ = 0;
   std::atomic<int64_t> next_id_ = 0;
+  std::atomic<int> paused_ = 0;
 };
 
 namespace {
@@ -188,10 +206,36 @@ absl::Status DeferredScope::Finish() {
       constant->Keep();
     }
   }
-  return session->status();
+  absl::Status status = session->WaitForChecks();
+  status.Update(session->status());
+  return status;
 }
 
 bool IsDeferred(int64_t bytes) { return current_session != nullptr && bytes >= kLeastBytes; }
+
+ForgettingPaused::ForgettingPaused() : session_(current_session) {
+  if (session_ != nullptr) {
+    session_->Pause(1);
+  }
+}
+
+ForgettingPaused::~ForgettingPaused() {
+  if (session_ != nullptr) {
+    session_->Pause(-1);
+  }
+}
+
+bool CheckMeanwhile(std::function<absl::Status()> check) {
+  if (current_session == nullptr) {
+    return false;
+  }
+  try {
+    current_session->Add(std::async(std::launch::async, std::move(check)));
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
 
 absl::StatusOr<Tensor> MakeConstant(DType dtype, const Shape& shape, const FillElements& fill) {
   const int64_t bytes = NumElements(shape) * SizeOf(dtype);
@@ -209,7 +253,8 @@ absl::StatusOr<Tensor> MakeConstant(DType dtype, const Shape& shape, const FillE
 }
 
 void ForgetIdle() {
-  if (current_session == nullptr || current_session->loaded_bytes() <= kMostIdleBytes) {
+  if (current_session == nullptr || current_session->is_paused() ||
+      current_session->loaded_bytes() <= kMostIdleBytes) {
     return;
   }
   int64_t id = current_session->NewId();

@@ -32,8 +32,8 @@ class DeferredScope {
   DeferredScope(const DeferredScope&) = delete;
   DeferredScope& operator=(const DeferredScope&) = delete;
 
-  // The first error of making elements, which then are zeros: what was computed of them must not
-  // be used. Call it when everything is compiled. The scope is over then.
+  // The first error of checks, or of making elements, which then are zeros: what was computed of
+  // them must not be used. Call it when everything is compiled. The scope is over then.
   absl::Status Finish();
 
  private:
@@ -45,6 +45,24 @@ bool IsDeferred(int64_t bytes);
 
 // A constant of these elements: made at once, unless IsDeferred.
 absl::StatusOr<Tensor> MakeConstant(DType dtype, const Shape& shape, const FillElements& fill);
+
+// While one lives, nothing of the scope that is open where it was made is forgotten: other threads
+// read elements as well.
+class ForgettingPaused {
+ public:
+  ForgettingPaused();
+  ~ForgettingPaused();
+  ForgettingPaused(const ForgettingPaused&) = delete;
+  ForgettingPaused& operator=(const ForgettingPaused&) = delete;
+
+ private:
+  const std::shared_ptr<DeferredSession> session_;  // null: no scope is open
+};
+
+// Starts a check of what is being loaded on another thread, for which Finish waits; its error goes
+// before those of elements. False, and nothing is started: no scope is open here, or no thread can
+// be had.
+bool CheckMeanwhile(std::function<absl::Status()> check);
 
 // Forgets elements of deferred constants if many were read: on the thread of the scope, where
 // no code holds a pointer to elements. Tensors stay as they are.

@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+
 #include "absl/strings/str_cat.h"
 #include "engine/model/parts.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/vector_isa.h"
+#include "ops/tensor/deferred.h"
 #include "tests/engine/recurrent_bundle.h"
 
 namespace beamwright::engine {
@@ -148,6 +152,37 @@ TEST(AutoPrecision, TheCoreLeavesEncoderAndVocabularyInF32) {
   }
   EXPECT_NE(scores[0], scores[2]);
   EXPECT_NE(scores[1], scores[2]);
+}
+
+// Two threads pack them: what one has packed must not be forgotten while the other reads it.
+TEST(AutoPrecision, WeightsOfAFileStayWhileTwoPrecisionsAreCompiled) {
+  ops::DeferredScope scope;
+  RecurrentOptions options;
+  options.width = 64;
+  options.vocabulary = 60000;  // 46 MB: more than may stay otherwise
+  bundle::Bundle bundle = RecurrentBundle(options).Build();
+  std::atomic<int> read = 0;
+  int weights = 0;
+  for (ops::Node& node : bundle.decoder.nodes) {
+    if (node.op != "Constant" || !ops::IsDeferred(node.constant.num_bytes())) {
+      continue;
+    }
+    const ops::Tensor values = node.constant;
+    auto deferred =
+        ops::MakeConstant(values.dtype(), values.shape(), [values, &read](std::byte* out) {
+          std::copy_n(values.bytes(), values.num_bytes(), out);
+          ++read;
+          return absl::OkStatus();
+        });
+    ASSERT_TRUE(deferred.ok()) << deferred.status();
+    node.constant = *std::move(deferred);
+    ++weights;
+  }
+  ASSERT_GE(weights, 2);
+  const auto model = CompileAuto(std::move(bundle), CompileOptions());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(read, weights) << "each once";
+  EXPECT_TRUE(scope.Finish().ok());
 }
 
 }  // namespace

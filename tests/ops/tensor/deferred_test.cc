@@ -60,6 +60,39 @@ TEST(Deferred, ForgottenElementsTakeNoMemoryAndComeBack) {
   EXPECT_EQ(made, 3);
 }
 
+// Another thread may read them then.
+TEST(Deferred, NothingIsForgottenDuringAPause) {
+  int made = 0;
+  DeferredScope scope;
+  const Tensor tensor = Constant(kMany, 3, made);
+  {
+    const ForgettingPaused paused;
+    const float* const elements = tensor.data<float>();
+    { const ForgettingPaused again; }
+    ForgetIdle();
+    EXPECT_EQ(elements[kMany - 1], 3);
+  }
+  const int64_t before = HeldBytes();
+  ForgetIdle();
+  EXPECT_LT(HeldBytes(), before);
+  EXPECT_EQ(made, 1);
+}
+
+TEST(Deferred, AChecksErrorGoesFirst) {
+  EXPECT_FALSE(CheckMeanwhile([] { return absl::OkStatus(); })) << "no scope";
+  DeferredScope scope;
+  const Tensor tensor = *MakeConstant(
+      DType::kF32, {kMany}, [](std::byte*) { return absl::DataLossError("it became shorter"); });
+  EXPECT_THAT(tensor.span<float>().subspan(0, kFew), Each(0.0f));
+  for (const char* const error : {"", "first", "second"}) {
+    EXPECT_TRUE(CheckMeanwhile([error]() -> absl::Status {
+      return *error == 0 ? absl::OkStatus() : absl::DataLossError(error);
+    }));
+  }
+  EXPECT_EQ(scope.Finish(), absl::DataLossError("first"));
+  EXPECT_TRUE(scope.Finish().ok());
+}
+
 TEST(Deferred, WhatIsInUseAtTheEndStays) {
   int made = 0;
   int dropped = 0;
