@@ -26,8 +26,17 @@ void AddWarnings(const char* name, const ops::Graph& graph, std::vector<std::str
 absl::StatusOr<std::shared_ptr<const DecodeModel>> LoadModel(
     const std::string& folder, absl::Span<const std::string> allow_links,
     const CompileOptions& options, std::vector<std::string>* warnings) {
-  ops::DeferredScope deferred;  // weights are packed one by one
-  BW_ASSIGN_OR_RETURN(bundle::Bundle bundle, bundle::LoadBundle(folder, allow_links));
+  ops::DeferredScope deferred;  // weights are packed one by one, files hashed meanwhile
+  // If files are not what they were, whatever else goes wrong does so because of that.
+  const auto fail = [&](const absl::Status& status) {
+    const absl::Status read = deferred.Finish();
+    return read.ok() ? status : Annotate(read, absl::StrCat("bundle '", folder, "'"));
+  };
+  absl::StatusOr<bundle::Bundle> loaded = bundle::LoadBundle(folder, allow_links);
+  if (!loaded.ok()) {
+    return fail(loaded.status());
+  }
+  bundle::Bundle bundle = *std::move(loaded);
   if (bundle.encoder.has_value()) {
     AddWarnings("encoder", *bundle.encoder, warnings);
   }
@@ -40,10 +49,7 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> LoadModel(
   }
   absl::StatusOr<std::shared_ptr<const DecodeModel>> compiled =
       DecodeModel::Compile(std::move(bundle), options);
-  // If weights could not be read, whatever else went wrong did so because of them.
-  const absl::Status read = deferred.Finish();
-  BW_RETURN_IF_ERROR(
-      Annotate(read.ok() ? compiled.status() : read, absl::StrCat("bundle '", folder, "'")));
+  BW_RETURN_IF_ERROR(fail(Annotate(compiled.status(), absl::StrCat("bundle '", folder, "'"))));
   return compiled;
 }
 

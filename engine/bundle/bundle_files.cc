@@ -14,6 +14,7 @@
 #include "ops/base/check.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
+#include "ops/tensor/deferred.h"
 
 namespace beamwright::bundle {
 namespace {
@@ -22,6 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxManifestBytes = int64_t{1} << 20;
 constexpr size_t kDigestLength = 64;
+// Some milliseconds of hashing.
+constexpr int64_t kLeastHashedMeanwhile = int64_t{4} << 20;
 
 absl::StatusOr<std::string> Canonical(const fs::path& path) {
   std::error_code error;
@@ -66,6 +69,14 @@ absl::StatusOr<std::string> Sha256Of(const InputFile& file) {
   BW_CHECK(EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()),
                               nullptr) == 1);
   return absl::BytesToHexString(digest);
+}
+
+absl::Status Compare(const std::string& path, const std::string& digest,
+                     const std::string& listed) {
+  return digest == listed ? absl::OkStatus()
+                          : absl::DataLossError(absl::StrCat(
+                                "'", path, "' is not the file that ", kManifestName,
+                                " lists: its SHA-256 is ", digest, ", listed is ", listed));
 }
 
 }  // namespace
@@ -150,9 +161,17 @@ absl::StatusOr<std::string> BundleFiles::Read(const std::string& path, int64_t m
 absl::StatusOr<std::shared_ptr<const InputFile>> BundleFiles::OpenFile(const std::string& path) {
   BW_ASSIGN_OR_RETURN(const std::string resolved, Resolve(path));
   BW_ASSIGN_OR_RETURN(std::shared_ptr<const InputFile> file, InputFile::Open(resolved));
-  if (digests_.contains(fs::path(path).lexically_normal().string())) {
-    BW_ASSIGN_OR_RETURN(const std::string digest, Sha256Of(*file));
-    BW_RETURN_IF_ERROR(CheckDigest(path, digest));
+  const std::string name = fs::path(path).lexically_normal().string();
+  const auto listed = digests_.find(name);
+  if (listed != digests_.end()) {
+    const auto check = [file, path, expected = listed->second]() -> absl::Status {
+      BW_ASSIGN_OR_RETURN(const std::string digest, Sha256Of(*file));
+      return Compare(path, digest, expected);
+    };
+    if (file->size() < kLeastHashedMeanwhile || !ops::CheckMeanwhile(check)) {
+      BW_RETURN_IF_ERROR(check());
+    }
+    unchecked_.erase(name);
   }
   return file;
 }
@@ -163,11 +182,7 @@ absl::Status BundleFiles::CheckDigest(const std::string& path, const std::string
   if (listed == digests_.end()) {
     return absl::OkStatus();
   }
-  if (digest != listed->second) {
-    return absl::DataLossError(absl::StrCat("'", path, "' is not the file that ", kManifestName,
-                                            " lists: its SHA-256 is ", digest, ", listed is ",
-                                            listed->second));
-  }
+  BW_RETURN_IF_ERROR(Compare(path, digest, listed->second));
   unchecked_.erase(name);
   return absl::OkStatus();
 }

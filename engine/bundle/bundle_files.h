@@ -39,7 +39,8 @@ class BundleFiles {
   // with "..", one that links out of the root, or a file of more than `max_bytes`; NotFound and
   // the like; DataLoss: not what the manifest says.
   absl::StatusOr<std::string> Read(const std::string& path, int64_t max_bytes);
-  // The same without reading it into memory: its users ask InputFile::CheckUnchanged.
+  // The same without reading it into memory: its users ask InputFile::CheckUnchanged. Inside an
+  // ops::DeferredScope a large file is hashed meanwhile, and the scope has the DataLoss.
   absl::StatusOr<std::shared_ptr<const InputFile>> OpenFile(const std::string& path);
 
   // Checks what the manifest lists and Read has not read.

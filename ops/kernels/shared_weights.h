@@ -1,8 +1,8 @@
 // Packed weights and tables, each held once in the process: versions of a model that differ in a
 // few layers, and models with a common encoder, share the others, and an encoder and a decoder
-// share their table of embeddings. Weights are identified by the SHA-256 of their extents,
-// precision and elements, since what was packed cannot be compared any more. The last kernel that
-// uses a weight frees it.
+// share their table of embeddings. Weights are identified by a keyed hash of their extents and
+// elements, and by their precision, since what was packed cannot be compared any more. The last
+// kernel that uses a weight frees it.
 #ifndef BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
 #define BEAMWRIGHT_OPS_KERNELS_SHARED_WEIGHTS_H_
 

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "engine/bundle/bundle_files.h"
 #include "engine/golden.h"
+#include "engine/load_model.h"
 #include "include/beamwright/engine.h"
+#include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/table_bundle.h"
 
 namespace beamwright::engine {
@@ -96,6 +99,22 @@ TEST_F(ReplayGoldenTest, LinesThatAreNoneAreNamed) {
               HasSubstr("field 'options'"));
   EXPECT_THAT(message(R"({"source": "a", "options": {}, "hypotheses": []})"),
               HasSubstr("'hypotheses': is empty"));
+}
+
+// Large files are hashed while the model is compiled.
+TEST(LoadModelTest, WhatElseFailsIsSaidOnlyIfTheFilesAreTheListedOnes) {
+  const bundle::TempFolder temp;
+  WriteBundle(temp, "word/3");  // nothing can decode with it
+  const std::string weights(size_t{4} << 20, 'w');
+  temp.Write("word/3/weights.bin", weights);
+  temp.Write("word/3/MANIFEST.sha256", absl::StrCat(bundle::Sha256(weights), "  weights.bin\n"));
+  const auto load = [&] { return LoadModel(temp.At("word/3"), {}, CompileOptions()).status(); };
+  EXPECT_EQ(load().code(), absl::StatusCode::kInvalidArgument) << load();
+  temp.Write("word/3/weights.bin", weights.substr(1) + "v");
+  EXPECT_EQ(load().code(), absl::StatusCode::kDataLoss) << load();
+  EXPECT_THAT(std::string(load().message()),
+              HasSubstr(absl::StrCat("bundle '", temp.At("word/3"),
+                                     "': 'weights.bin' is not the file that MANIFEST.sha256 ")));
 }
 
 }  // namespace

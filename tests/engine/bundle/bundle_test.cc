@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/bundle/model_config.h"
+#include "ops/tensor/deferred.h"
 #include "tests/engine/bundle/temp_bundle.h"
 
 namespace beamwright::bundle {
@@ -328,6 +330,25 @@ TEST_F(BundleTest, AnyChangeOfAListedFileIsDataLossNamingIt) {
   temp_.Remove("word/3/NOTES");
   EXPECT_EQ(Load().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Message(), HasSubstr("NOTES"));
+}
+
+// Its weights are packed meanwhile.
+TEST_F(BundleTest, ALargeFileIsHashedDuringALoad) {
+  temp_.Write("word/3/weights.bin", std::string((size_t{4} << 20) + 5, 'w'));
+  temp_.Write("word/3/MANIFEST.sha256",
+              SystemDigest(temp_.At("word/3/weights.bin")) + "  weights.bin\n");
+  for (const bool changed : {false, true}) {
+    if (changed) {
+      temp_.Write("word/3/weights.bin", std::string((size_t{4} << 20) + 5, 'v'));
+    }
+    EXPECT_EQ(absl::IsDataLoss(Load()), changed) << Load();
+    ops::DeferredScope load;
+    EXPECT_TRUE(Load().ok()) << Load();
+    const absl::Status status = load.Finish();
+    EXPECT_EQ(absl::IsDataLoss(status), changed) << status;
+    EXPECT_TRUE(!changed || absl::StrContains(status.message(), "'weights.bin' is not the file"))
+        << status;
+  }
 }
 
 TEST_F(BundleTest, AMalformedManifestIsRefusedWithItsLine) {
