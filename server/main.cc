@@ -16,8 +16,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
 #include "ops/base/mutex_checks.h"
 #include "ops/base/periodic_thread.h"
@@ -326,13 +328,22 @@ absl::Status CheckConfig(const serving::Flags& flags) {
   return folders.empty() ? absl::NotFoundError("there is no model to serve") : absl::OkStatus();
 }
 
-// Says what --threads 0 cannot know: that some CPUs share a core or belong to another memory node.
-void DescribeCpus() {
+// Says what the number of compute threads follows from, where that is not the machine's number of
+// cores: hyperthreads, memory nodes, a quota.
+void DescribeCpus(const serving::ParsedFlags& parsed) {
   const std::vector<int> cpus = AffinityCpus();
   const CpuTopology topology = ReadCpuTopology(cpus);
-  if (topology.nodes > 1) {
-    spdlog::info("{} CPUs on {} cores of {} memory nodes: see docs/performance.md, 'Threads'",
-                 cpus.size(), topology.cores, topology.nodes);
+  const double quota = ReadCgroupLimits().cpus;
+  const std::string& node = parsed.flags.numa;
+  if (topology.nodes > 1 || topology.cores < static_cast<int>(cpus.size()) || quota > 0 ||
+      node != "off") {
+    spdlog::info("{} CPUs on {} cores of {} memory nodes, {}; --numa {}: docs/performance.md",
+                 cpus.size(), topology.cores, topology.nodes,
+                 quota > 0 ? absl::StrCat("a quota of ", quota, " CPUs") : "no quota", node);
+  }
+  if (!parsed.memory_bound.ok()) {
+    spdlog::warn("--numa {}: memory that the node cannot give may come from another: {}", node,
+                 std::string(parsed.memory_bound.message()));
   }
 }
 
@@ -368,7 +379,7 @@ int Main(int argc, char** argv) {
     }
     return status.ok() ? 0 : 2;
   }
-  DescribeCpus();
+  DescribeCpus(parsed);
   serving::RaiseFileLimit();
   if (!can_start.ok()) {
     spdlog::error("{}", std::string(can_start.message()));

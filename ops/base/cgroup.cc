@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "ops/base/memory_nodes.h"
 
 namespace beamwright {
 namespace {
@@ -128,6 +129,7 @@ std::optional<double> ReadThrottledSeconds(const std::string& root) {
 
 int64_t UsableMemoryBytes(const std::string& root) {
   int64_t bytes = ReadCgroupLimits(root).memory_bytes;
+  Tighten(BoundMemoryBytes(root), bytes);
   const std::string meminfo = ReadSmallFile(root + "/proc/meminfo");
   for (const absl::string_view line : absl::StrSplit(meminfo, '\n')) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());

@@ -22,7 +22,8 @@ CgroupLimits ReadCgroupLimits(const std::string& root = "");
 // them. None where no cgroup says so.
 std::optional<double> ReadThrottledSeconds(const std::string& root = "");
 
-// Memory that this process may use: the machine's, cut by its cgroups; 0 if neither can be read.
+// Memory that this process may use: the machine's, or that of the memory nodes that it is bound to,
+// cut by its cgroups; 0 if none can be read.
 int64_t UsableMemoryBytes(const std::string& root = "");
 
 }  // namespace beamwright

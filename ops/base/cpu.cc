@@ -11,14 +11,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "ops/base/cgroup.h"
+#include "ops/base/memory_nodes.h"
 
 namespace beamwright {
 namespace {
@@ -54,26 +52,6 @@ bool HasTiles([[maybe_unused]] unsigned bit) {
 #endif
 }
 
-// The numbers of a list such as "0-3,8", ascending as Linux writes them; empty if there is no file.
-std::vector<int> ReadCpuList(const std::string& path) {
-  std::ifstream file(path);
-  std::string text;
-  std::getline(file, text);
-  std::vector<int> numbers;
-  for (const absl::string_view range : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
-    const std::vector<absl::string_view> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
-    int first = 0;
-    int last = 0;
-    if (absl::SimpleAtoi(ends.front(), &first) && absl::SimpleAtoi(ends.back(), &last) &&
-        first >= 0 && last < CPU_SETSIZE) {
-      for (int number = first; number <= last; ++number) {
-        numbers.push_back(number);
-      }
-    }
-  }
-  return numbers;
-}
-
 }  // namespace
 
 std::vector<int> AffinityCpus() {
@@ -91,18 +69,17 @@ std::vector<int> AffinityCpus() {
 }
 
 CpuTopology ReadCpuTopology(absl::Span<const int> cpus, const std::string& root) {
-  const std::string system = root + "/sys/devices/system";
   std::map<int, int> node_of;
-  for (const int node : ReadCpuList(system + "/node/online")) {
-    for (const int cpu : ReadCpuList(absl::StrCat(system, "/node/node", node, "/cpulist"))) {
-      node_of[cpu] = node;
+  for (const MemoryNode& node : ReadMemoryNodes(root)) {
+    for (const int cpu : node.cpus) {
+      node_of[cpu] = node.number;
     }
   }
   std::set<int> cores;  // the first hyperthread of each
   std::set<int> nodes;
   for (const int cpu : cpus) {
-    const std::vector<int> siblings =
-        ReadCpuList(absl::StrCat(system, "/cpu/cpu", cpu, "/topology/thread_siblings_list"));
+    const std::vector<int> siblings = ReadCpuList(
+        absl::StrCat(root, "/sys/devices/system/cpu/cpu", cpu, "/topology/thread_siblings_list"));
     cores.insert(siblings.empty() ? cpu : siblings.front());
     const auto node = node_of.find(cpu);
     nodes.insert(node == node_of.end() ? 0 : node->second);

@@ -16,7 +16,9 @@
 #include "engine/search/options.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
+#include "ops/base/memory_nodes.h"
 #include "ops/base/nearest_name.h"
+#include "ops/base/status.h"
 #include "server/serving/host_port.h"
 #include "server/serving/settings.h"
 
@@ -241,6 +243,11 @@ void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
 void AddEngine(CLI::App& app, Flags& flags) {
   AddInt(app, "--threads", "Compute threads; 0: as many as CPU quota and affinity allow", 0,
          kMaxThreads, flags.engine.num_threads);
+  app.add_option("--numa", flags.numa,
+                 "Memory node whose CPUs and memory alone are used: 'auto' (the one with the most "
+                 "CPUs) or its number; 'off': all")
+      ->type_name("NODE")
+      ->capture_default_str();
   AddInt(app, "--inference-streams",
          "Engine threads that step requests side by side, each with its part of --threads; 0: as "
          "many as there is work for, a single one having all threads",
@@ -450,6 +457,18 @@ std::string CheckStreams(const engine::EngineOptions& options) {
                             options.num_threads > 0 ? "says " : "has all CPUs, ", threads);
 }
 
+// To the node of --numa.
+absl::Status Bind(const Flags& flags, absl::Status& memory_bound) {
+  if (flags.numa == "off") {
+    return absl::OkStatus();
+  }
+  BW_ASSIGN_OR_RETURN(const MemoryNode node,
+                      ChooseMemoryNode(ReadMemoryNodes(), AffinityCpus(), flags.numa));
+  BW_RETURN_IF_ERROR(BindToCpus(node.cpus));
+  memory_bound = BindToMemoryOf(node.number);
+  return absl::OkStatus();
+}
+
 std::string CheckTimes(const Flags& flags) {
   const std::pair<const char*, absl::Duration> times[] = {
       {"--slow-step", flags.engine.slow_step},
@@ -495,6 +514,10 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
   UsePortBase(app, parsed.flags);
   if (parsed.flags.json) {
     parsed.exit_code = Wrong("--json: goes with --version alone");
+    return parsed;
+  }
+  if (const absl::Status bound = Bind(parsed.flags, parsed.memory_bound); !bound.ok()) {
+    parsed.exit_code = Wrong(absl::StrCat("--numa: ", bound.message()));
     return parsed;
   }
   parsed.flags.load.warm_up_rows = parsed.flags.warm_up ? parsed.flags.engine.max_rows : 0;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "include/beamwright/engine.h"
 #include "server/access/guard.h"
@@ -54,6 +55,9 @@ struct Flags {
   LoadOptions load;
   // Versions are warmed up before they serve: load.warm_up_rows is then engine.max_rows.
   bool warm_up = true;
+  // The memory node (NUMA) that the process keeps to: "off" (all that it may use), "auto" or a
+  // number (ops/base/memory_nodes.h).
+  std::string numa = "off";
   engine::EngineOptions engine = {.num_streams = engine::EngineOptions::kStreamsAsWorkIs};
   // Bytes for what runs. 0: a quarter of the memory that there is.
   int64_t max_state_bytes = 0;
@@ -93,8 +97,12 @@ struct ParsedFlags {
   // Set if the program is to end at once: 0 after --help, --version or --print-config, 2 after a
   // wrong setting; what there is to say has been printed.
   std::optional<int> exit_code;
+  // Why memory may come from other nodes than the one of --numa, if the system says so.
+  absl::Status memory_bound;
 };
 
+// Binds the calling thread, and so those that it will start, to the node of --numa: what 0 of other
+// settings means follows from the CPUs and the memory there.
 ParsedFlags ParseFlags(int argc, const char* const* argv);
 
 }  // namespace beamwright::serving

@@ -1,7 +1,6 @@
 #include "ops/base/cgroup.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "ops/base/cpu.h"
+#include "ops/base/memory_nodes.h"
 
 namespace beamwright {
 namespace {
@@ -115,16 +115,82 @@ TEST_F(CgroupTest, HyperthreadsAndMemoryNodesOfTheCpus) {
   EXPECT_EQ(ReadCpuTopology({0, 4}, root_).cores, 1) << "its own number is that of the core";
 }
 
+std::vector<int> Numbers(const std::vector<MemoryNode>& nodes) {
+  std::vector<int> numbers;
+  for (const MemoryNode& node : nodes) {
+    numbers.push_back(node.number);
+  }
+  return numbers;
+}
+
+// Two sockets, and a node of memory alone as CXL adds it; what a cpuset leaves of the CPUs decides.
+TEST_F(CgroupTest, AProcessKeepsToANodeWithCpusOfItsOwn) {
+  EXPECT_TRUE(ReadMemoryNodes(root_).empty());
+  for (const char* const wish : {"auto", "0"}) {
+    const auto all = ChooseMemoryNode({}, {3, 5}, wish);
+    ASSERT_TRUE(all.ok()) << "without /sys all is node 0";
+    EXPECT_EQ(all->number, 0);
+    EXPECT_EQ(all->cpus, (std::vector<int>{3, 5}));
+  }
+  Write("/sys/devices/system/node/online", "0,2-3\n");
+  Write("/sys/devices/system/node/node0/cpulist", "0-1,4-5\n");
+  Write("/sys/devices/system/node/node0/meminfo",
+        "\nNode 0 MemTotal:        8388608 kB\nNode 0 MemFree:         1048576 kB\n");
+  Write("/sys/devices/system/node/node2/cpulist", "2-3,6-7\n");
+  Write("/sys/devices/system/node/node2/meminfo", "Node 2 MemTotal: 4 GB\n");
+  Write("/sys/devices/system/node/node3/cpulist", "\n");
+  const std::vector<MemoryNode> nodes = ReadMemoryNodes(root_);
+  ASSERT_EQ(Numbers(nodes), (std::vector<int>{0, 2, 3}));
+  EXPECT_EQ(nodes[0].bytes, int64_t{8} << 30);
+  EXPECT_EQ(nodes[1].bytes, 0) << "a unit that Linux does not write";
+  EXPECT_TRUE(nodes[2].cpus.empty());
+  struct Case {
+    const char* wish;
+    std::vector<int> cpus;
+    int node;  // -1: refused
+    std::vector<int> of_node;
+  };
+  for (const Case& c :
+       {Case{"auto", {0, 1, 2, 3, 4, 5, 6, 7}, 0, {0, 1, 4, 5}}, Case{"auto", {1, 2, 3}, 2, {2, 3}},
+        Case{"0", {1, 2, 3}, 0, {1}}, Case{"2", {0, 1, 6}, 2, {6}}, Case{"2", {0, 1}, -1, {}},
+        Case{"3", {0, 1, 2, 3}, -1, {}}, Case{"1", {0, 1, 2, 3}, -1, {}}, Case{"-1", {0}, -1, {}},
+        Case{"both", {0}, -1, {}}, Case{"", {0}, -1, {}}}) {
+    const auto chosen = ChooseMemoryNode(nodes, c.cpus, c.wish);
+    EXPECT_EQ(chosen.ok() ? chosen->number : -1, c.node) << c.wish;
+    EXPECT_EQ(chosen.ok() ? chosen->cpus : std::vector<int>(), c.of_node) << c.wish;
+  }
+  EXPECT_EQ(ChooseMemoryNode(nodes, {0, 2}, "3").status().message(),
+            "memory node '3' has no CPU that this process may use; nodes with some: 0, 2");
+}
+
+TEST_F(CgroupTest, MemoryOfTheNodeBoundsWhatMayBeUsed) {
+  Write("/sys/devices/system/node/online", "0\n");
+  Write("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 4194304 kB\n");
+  std::thread([&] {
+    EXPECT_EQ(BoundMemoryBytes(root_), 0);
+    EXPECT_EQ(UsableMemoryBytes(root_), int64_t{16} << 30);
+    const absl::Status bound = BindToMemoryOf(0);
+    if (!bound.ok()) {
+      EXPECT_TRUE(absl::IsPermissionDenied(bound) || absl::IsUnimplemented(bound)) << bound;
+      return;  // a container refuses memory policies
+    }
+    EXPECT_EQ(BoundMemoryBytes(root_), int64_t{4} << 30);
+    EXPECT_EQ(UsableMemoryBytes(root_), int64_t{4} << 30);
+    std::thread([&] { EXPECT_EQ(BoundMemoryBytes(root_), int64_t{4} << 30); }).join();
+  }).join();
+  EXPECT_FALSE(BindToMemoryOf(-1).ok());
+  EXPECT_FALSE(BindToMemoryOf(4000).ok()) << "no machine has it";
+  EXPECT_EQ(BoundMemoryBytes(root_), 0) << "another thread is not bound";
+}
+
 // A cpuset is in the affinity, so each thread that is counted may run.
 TEST(AffinityTest, ItsCpusAreThoseOfTheProcess) {
   const std::vector<int> all = AffinityCpus();
   ASSERT_FALSE(all.empty());
   EXPECT_LE(UsableCpus(), static_cast<int>(all.size()));
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(all.back()), &set);
+  EXPECT_FALSE(BindToCpus({}).ok());
   std::thread([&] {
-    ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+    ASSERT_TRUE(BindToCpus({all.back()}).ok());
     EXPECT_EQ(AffinityCpus(), std::vector<int>{all.back()});
     EXPECT_EQ(UsableCpus(), 1);
   }).join();

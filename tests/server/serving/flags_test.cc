@@ -6,7 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <vector>
+
+#include "ops/base/memory_nodes.h"
 
 namespace beamwright::serving {
 namespace {
@@ -252,6 +255,23 @@ TEST_F(SettingsFileTest, AStreamHasAThread) {
     EXPECT_FALSE(Parse({"--model-path", "m", "--inference-streams", fits, "--threads", "2"})
                      .exit_code.has_value());
   }
+}
+
+TEST_F(SettingsFileTest, TheProcessKeepsToAMemoryNode) {
+  EXPECT_EQ(Parse({"--model-path", "m"}).flags.numa, "off");
+  EXPECT_THAT(Refusal({"--model-path", "m", "--numa", "both"}),
+              HasSubstr("--numa: 'both' is not off, auto or the number of a memory node"));
+  EXPECT_THAT(Refusal({"--model-path", "m", "--numa", "1023"}),
+              HasSubstr("--numa: memory node '1023' has no CPU that this process may use; nodes "
+                        "with some: 0"));
+  // The calling thread is bound.
+  std::thread([] {
+    const ParsedFlags parsed = Parse({"--model-path", "m", "--numa", "auto"});
+    EXPECT_FALSE(parsed.exit_code.has_value());
+    EXPECT_EQ(parsed.flags.numa, "auto");
+    EXPECT_EQ(BoundMemoryBytes() > 0, parsed.memory_bound.ok()) << parsed.memory_bound;
+  }).join();
+  EXPECT_EQ(BoundMemoryBytes(), 0);
 }
 
 // The bounds of a histogram contain commas.
