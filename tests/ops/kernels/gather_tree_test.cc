@@ -69,12 +69,14 @@ TEST(GatherTree, EqualsThePseudoCodeOnRandomTrees) {
 
 TEST(GatherTree, ThreadsDoNotChangeTheResult) {
   Random random(2);
-  const Tensor steps = random.Ints({200, 16, 8}, 0, 50);
-  const Tensor parents = random.Ints({200, 16, 8}, 0, 7);
-  Call call{"GatherTree", {steps, parents, random.Ints({16}, 0, 200), Tensor::Scalar<int64_t>(3)}};
+  const Tensor steps = random.Ints({400, 16, 8}, 0, 50);
+  const Tensor parents = random.Ints({400, 16, 8}, 0, 7);
+  Call call{"GatherTree", {steps, parents, random.Ints({16}, 0, 400), Tensor::Scalar<int64_t>(3)}};
   const Tensor one = RunOne(call);
-  call.num_threads = 2;
-  EXPECT_TRUE(SameBits(one, RunOne(call)));
+  for (const int threads : {2, 3, 16, 40}) {
+    call.num_threads = threads;
+    EXPECT_TRUE(SameBits(one, RunOne(call))) << threads;
+  }
 }
 
 TEST(GatherTree, IdsAboveTwoToThe24Survive) {
