@@ -24,7 +24,8 @@ LARGE_AVX2 = "large-avx2"
 SECTIONS = ("operators", "small", "large", LARGE_AVX2, "serving", "traffic", "frames", *streams.SECTIONS)
 
 AVX2_NOTE = """Nothing wider than AVX2 is used, by `--most-isa avx2` of `beamwright-bench`, and OV_CPU_MAX_ISA and ONEDNN_MAX_CPU_ISA
-of OpenVINO, which emulates bf16 then. ONNX Runtime has no such switch and is left out."""
+of OpenVINO, which emulates bf16 then; its products in f32 use AVX-512 all the same. ONNX Runtime has no such switch and is
+left out."""
 
 
 def engine_workloads(section: str, folder: Path, threads: int, at_least: float) -> Iterator[Workload]:
