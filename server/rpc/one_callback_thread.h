@@ -3,7 +3,7 @@
 // gRPC runs callbacks, and polls sockets, on its pool of threads: two on machines of up to
 // five cores, and there is no setting for fewer. Whichever polls hands polling on to the other one
 // before it looks at what came, so each message wakes a thread that finds nothing to do: half of
-// the CPU time of a small call (docs/performance.md, 'What a call costs'). Handlers here never
+// the CPU time of a small call (docs/benchmarks.md, 'Servers'). Handlers here never
 // wait, so that one thread suffices; the other one is kept in a callback that does.
 #ifndef BEAMWRIGHT_SERVER_RPC_ONE_CALLBACK_THREAD_H_
 #define BEAMWRIGHT_SERVER_RPC_ONE_CALLBACK_THREAD_H_
