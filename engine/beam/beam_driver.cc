@@ -6,7 +6,6 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
-#include "ops/base/step_profile.h"
 #include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {
@@ -17,48 +16,11 @@ constexpr int64_t kWorkToAdvanceARow = 50'000;
 
 }  // namespace
 
-BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : model_(std::move(model)) {
-  for (int decoder = 0; decoder < model_->parts().num_decoders(); ++decoder) {
-    runners_.emplace_back(model_->parts().decoder(decoder), model_->parts().num_decoders() == 1);
+BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : RequestDriver(std::move(model)) {
+  const DecodeModel::Parts& parts = this->model().parts();
+  for (int decoder = 0; decoder < parts.num_decoders(); ++decoder) {
+    runners_.emplace_back(parts.decoder(decoder), parts.num_decoders() == 1);
   }
-}
-
-void BeamDriver::Join(std::unique_ptr<Request> request) {
-  // Requests of a model are of its kind.
-  requests_.emplace_back(static_cast<BeamRequest*>(request.release()));
-}
-
-void BeamDriver::DropDead(EngineObserver* observer) {
-  const absl::Time now = SteadyNow();
-  const auto is_dead = [&](const std::unique_ptr<BeamRequest>& request) {
-    if (request->is_answered) {
-      return true;
-    }
-    const absl::Status status = request->CheckAlive(now);
-    if (!status.ok()) {
-      if (observer != nullptr && absl::IsCancelled(status)) {
-        TellCancelled(*request, now, *observer);
-      }
-      request->Fail(status);
-    }
-    return !status.ok();
-  };
-  requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_dead), requests_.end());
-  looked_ = now;
-}
-
-template <typename Which>
-void BeamDriver::CutSearches(search::FinishReason reason, Which which) {
-  Requests finished;
-  for (auto& request : requests_) {
-    if (which(*request) && !request->is_answered && !request->call.IsCancelled() &&
-        request->search.has_value() && request->search->Cut(reason)) {
-      TellProgress(*request);
-      finished.push_back(std::move(request));
-    }
-  }
-  requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
-  Finish(ops::ExecutionContext(), finished);
 }
 
 void BeamDriver::OrderByGroup() {
@@ -86,7 +48,7 @@ void BeamDriver::ShareRows() {
   int num_sharing = 0;
   int left = 0;
   for (auto& request : requests_) {
-    request->takes_part = !repeats_ || request->takes_part;
+    request->takes_part = !is_repeated() || request->takes_part;
     request->positions = request->takes_part && !request->is_answered
                              ? std::min(request->MostPositions(), runners_[0].most_positions())
                              : 1;
@@ -121,11 +83,7 @@ absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Under
     }
   }
   // From here on nothing is asked of the searches, so that others may cut them.
-  under_way_.clear();
-  for (const auto& request : requests_) {
-    under_way_.push_back(request.get());
-  }
-  const Underway::Scope scope(underway, *model_, under_way_, this);
+  const Underway::Scope scope = MakeScope(underway);
   BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
   for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
     StepRunner& runner = runners_[decoder];
@@ -183,16 +141,20 @@ void BeamDriver::AdvanceSearches(const ops::ExecutionContext& context) {
     for (int i = 0; request->call.timeline != nullptr && i < request->positions; ++i) {
       request->call.timeline->Step();
     }
-    TellProgress(*request);
+    request->ReportProgress();
     if (request->rows().done()) {
+      CountDone();
       finished.push_back(std::move(request));
     } else {
       requests_[num_running++] = std::move(request);
     }
   }
   requests_.resize(num_running);
-  num_done_ += static_cast<int64_t>(finished.size());
-  Finish(context, finished);
+  std::vector<BeamRequest*> views;
+  for (const auto& request : finished) {
+    views.push_back(request.get());
+  }
+  Answer(context, views);
 }
 
 absl::Status BeamDriver::Advance(size_t first_row, BeamRequest& request) {
@@ -216,64 +178,40 @@ absl::Status BeamDriver::Advance(size_t first_row, BeamRequest& request) {
   return absl::OkStatus();
 }
 
-void BeamDriver::End(const absl::Status& why) {
-  CutSearches(search::FinishReason::kShutdown, [](const BeamRequest& r) { return r.may_be_cut; });
-  for (auto& request : requests_) {
-    request->Fail(why);
-  }
-  requests_.clear();
-}
-
-void BeamDriver::EndStep(const absl::Status& status, const Underway* underway) {
-  const bool is_interrupted =
-      absl::IsCancelled(status) && underway != nullptr && underway->was_interrupted();
-  const bool any_left = std::any_of(requests_.begin(), requests_.end(),
-                                    [](const auto& request) { return !request->is_answered; });
-  if (!is_interrupted || !any_left) {
-    FailAll(absl::InternalError(status.message()));
-    return;
-  }
-  repeats_ = true;
-  for (StepRunner& runner : runners_) {
-    runner.Repeat();
-  }
-}
-
 absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer,
                                 Underway* underway) {
-  most_bytes_ = std::max(most_bytes_, reserved().bytes);
-  const absl::Time now = SteadyNow();
-  CutSearches(search::FinishReason::kDeadline,
-              [now](const BeamRequest& r) { return now >= r.cut_at; });
-  DropDead(observer);
-  repeats_ = repeats_ && std::any_of(requests_.begin(), requests_.end(),
-                                     [](const auto& request) { return request->takes_part; });
-  absl::Duration selection;
-  if (!requests_.empty()) {
-    const PhaseScope phase(Phase::kOther);
-    const auto start = StepProfile::Clock::now();
-    const absl::Status status = RunDecoders(context, underway);
-    if (status.ok()) {
-      const PhaseScope search_phase(Phase::kSearch);
-      const absl::Time scan = observer == nullptr ? absl::Time() : SteadyNow();
-      scan_.Run(context, model_->parts(), absl::MakeSpan(runners_), requests_);
-      selection = observer == nullptr ? absl::Duration() : SteadyNow() - scan;
-      AdvanceSearches(context);
-      repeats_ = false;
-    } else {
-      EndStep(status, underway);
-    }
-    if (StepProfile* const profile = StepProfile::current(); profile != nullptr) {
-      profile->AddStep(StepProfile::Clock::now() - start);
+  AnswerDead(BeginStep(), observer);
+  DropAnswered();
+  const absl::Duration selection = RunStep(
+      underway, [&] { return RunDecoders(context, underway); },
+      [&] {
+        const absl::Time begin = observer == nullptr ? absl::Time() : SteadyNow();
+        scan_.Run(context, model().parts(), absl::MakeSpan(runners_), requests_);
+        const absl::Duration took = observer == nullptr ? absl::Duration() : SteadyNow() - begin;
+        AdvanceSearches(context);
+        return took;
+      });
+  if (is_repeated()) {
+    for (StepRunner& runner : runners_) {
+      runner.Repeat();
     }
   }
   if (requests_.empty()) {
     groups_.clear();
-    for (StepRunner& runner : runners_) {
-      runner.Clear();
-    }
+    ClearRunners();
   }
   return selection;
+}
+
+void BeamDriver::FailAll(const absl::Status& why) {
+  RequestDriver::FailAll(why);
+  ClearRunners();
+}
+
+void BeamDriver::ClearRunners() {
+  for (StepRunner& runner : runners_) {
+    runner.Clear();
+  }
 }
 
 }  // namespace beamwright::engine

@@ -9,6 +9,7 @@
 #include "engine/model/model_inputs.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 #include "ops/kernels/math.h"
 
 namespace beamwright::engine {
@@ -141,6 +142,40 @@ absl::Status BeamRequest::StartAlone(const ops::ExecutionContext& context) {
   }
   BW_RETURN_IF_ERROR(status);
   return StartLanguageModels(context, parts, *this);
+}
+
+bool BeamRequest::Cut(v1::FinishReason why) {
+  return search.has_value() &&
+         search->Cut(why == v1::FINISH_REASON_DEADLINE ? search::FinishReason::kDeadline
+                                                       : search::FinishReason::kShutdown);
+}
+
+void BeamRequest::ReportProgress() {
+  if (call.progress == nullptr || !search.has_value()) {
+    return;
+  }
+  Progress progress;
+  progress.stable = stable.Update(*search);
+  if (first_token == absl::InfinitePast() && !progress.stable.empty()) {
+    first_token = SteadyNow();
+  }
+  if (call.num_provisional > 0 && !search->done()) {
+    search::BeamSearch::Head best;
+    std::vector<int32_t> tokens = search::BestTokensSoFar(*search, best);
+    if (!tokens.empty()) {
+      progress.provisional.push_back({std::move(tokens), {}, best.key});
+    }
+  }
+  progress.stop_strings = search->options().stop_strings;
+  progress.prefix_length = search->options().constraints.prefix.size();
+  if (!progress.stable.empty() || !progress.provisional.empty()) {
+    call.progress(std::move(progress));
+  }
+}
+
+void BeamRequest::Answer() {
+  BeamRequest* const self = this;
+  engine::Answer(ops::ExecutionContext(), absl::MakeConstSpan(&self, 1));
 }
 
 }  // namespace beamwright::engine

@@ -62,6 +62,12 @@ struct BeamRequest : Request {
   // A step of the search, and of those scorers that follow it row by row.
   absl::Status Advance(absl::Span<const search::RowCandidates> candidates);
 
+  // For RequestDriver.
+  bool Cut(v1::FinishReason why);
+  void ReportProgress();
+  void Answer();
+  int steps_made() const { return scorer.has_value() ? scorer->num_steps() : search->num_steps(); }
+
   // What decides about its rows.
   search::RowSearch& rows() {
     return scorer.has_value() ? static_cast<search::RowSearch&>(*scorer) : *search;
@@ -70,6 +76,10 @@ struct BeamRequest : Request {
     return scorer.has_value() ? scorer->options() : search->options();
   }
 };
+
+// Answers requests whose searches have ended, at one step: one GatherTree for all. An error of one
+// request concerns that one alone.
+void Answer(const ops::ExecutionContext& context, absl::Span<BeamRequest* const> requests);
 
 }  // namespace beamwright::engine
 

@@ -1,4 +1,4 @@
-#include "engine/beam/reply.h"
+// From the end of a search to the message of its answer.
 
 #include <cmath>
 #include <string>
@@ -6,13 +6,21 @@
 #include <vector>
 
 #include "beamwright/v1/decode.pb.h"
+#include "engine/beam/beam_request.h"
+#include "engine/beam/finalise.h"
 #include "engine/bundle/text_codec.h"
 #include "engine/request/answer_facts.h"
 #include "engine/request/answer_text.h"
 #include "engine/search/beam_search.h"
+#include "ops/base/fault_point.h"
+#include "ops/base/steady_time.h"
+#include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {
 namespace {
+
+// Some microseconds, as ops/kernels/parallel.h counts them.
+constexpr int64_t kWorkToAnswer = 500'000;
 
 // The message that a search's trace is answered in.
 
@@ -200,8 +208,7 @@ void FillHypothesis(const BeamRequest& request, const search::Hypothesis& hypoth
   }
 }
 
-}  // namespace
-
+// found: the n-best list, of which the reply may leave equal texts out.
 v1::Decoded MakeReply(const BeamRequest& request, std::vector<search::Hypothesis> found) {
   v1::Decoded decoded;
   const std::vector<search::Hypothesis> hypotheses =
@@ -224,6 +231,7 @@ v1::Decoded MakeReply(const BeamRequest& request, std::vector<search::Hypothesis
   return decoded;
 }
 
+// Of a request whose targets are all scored.
 v1::Scored MakeScored(const BeamRequest& request) {
   v1::Scored scored;
   for (const search::Hypothesis& result : request.scorer->results()) {
@@ -233,6 +241,58 @@ v1::Scored MakeScored(const BeamRequest& request) {
   }
   FillFacts(request, scored);
   return scored;
+}
+
+void GiveScored(BeamRequest& request) {
+  v1::Scored reply = MakeScored(request);
+  if (request.call.timeline != nullptr) {
+    request.call.timeline->written = SteadyNow();
+  }
+  request.Give(std::move(reply));
+}
+
+}  // namespace
+
+void Answer(const ops::ExecutionContext& context, absl::Span<BeamRequest* const> requests) {
+  if (requests.empty()) {
+    return;
+  }
+  FaultPoint("engine.reply").IgnoreError();
+  std::vector<const search::BeamSearch*> searches;
+  std::vector<BeamRequest*> decoded;
+  for (BeamRequest* const request : requests) {
+    if (request->call.timeline != nullptr) {
+      request->call.timeline->searched = SteadyNow();
+    }
+    if (request->scorer.has_value()) {
+      GiveScored(*request);
+    } else {
+      searches.push_back(&*request->search);
+      decoded.push_back(request);
+    }
+  }
+  if (decoded.empty()) {
+    return;
+  }
+  auto lists = Finalise(context, searches);
+  std::vector<v1::Decoded> replies(decoded.size());
+  const auto count = static_cast<int64_t>(decoded.size());
+  ops::ParallelFor(context.num_threads, count, count * kWorkToAnswer, [&](int64_t at) {
+    const auto i = static_cast<size_t>(at);
+    if (lists[i].ok()) {
+      replies[i] = MakeReply(*decoded[i], *std::move(lists[i]));
+      if (decoded[i]->call.timeline != nullptr) {
+        decoded[i]->call.timeline->written = SteadyNow();
+      }
+    }
+  });
+  for (size_t i = 0; i < decoded.size(); ++i) {
+    if (lists[i].ok()) {
+      decoded[i]->Give(std::move(replies[i]));
+    } else {
+      decoded[i]->Fail(lists[i].status());
+    }
+  }
 }
 
 }  // namespace beamwright::engine

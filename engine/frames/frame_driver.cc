@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "engine/model/parts.h"
 #include "engine/status/fault.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
-#include "ops/base/step_profile.h"
 
 namespace beamwright::engine {
 namespace {
@@ -22,13 +22,12 @@ absl::Status NoFrames() { return status::InvalidField("source", "has no frames")
 }  // namespace
 
 void FrameDriver::Join(std::unique_ptr<Request> request) {
-  // Requests of a model are of its kind.
-  requests_.emplace_back(static_cast<FrameRequest*>(request.release()));
+  RequestDriver::Join(std::move(request));
   requests_.back()->serial = ++num_joined_;
 }
 
 Reserved FrameDriver::reserved() const {
-  Reserved all = ReservedFor(requests_);
+  Reserved all = RequestDriver::reserved();
   all += aside_reserved_;
   return all;
 }
@@ -111,13 +110,13 @@ absl::Status FrameDriver::TakeNews(const ops::ExecutionContext& context, FrameRe
 void FrameDriver::Proceed(FrameRequest& request, const absl::Status& status) {
   const absl::Status gone_on = status.ok() ? GoOn(request) : status;
   if (!request.ended.empty()) {
-    TellProgress(request);
+    request.ReportProgress();
   }
   if (!gone_on.ok()) {
     request.Fail(gone_on);
   } else if (request.is_done) {
-    ++num_done_;
-    Finish(request);
+    CountDone();
+    request.Answer();
   }
 }
 
@@ -166,46 +165,11 @@ void FrameDriver::SetAside() {
   requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
 }
 
-template <typename Which>
-void FrameDriver::CutSearches(v1::FinishReason reason, Which which) {
-  for (const auto& request : requests_) {
-    if (which(*request) && !request->call.IsCancelled() && request->Cut(reason)) {
-      TellProgress(*request);
-      Finish(*request);
-    }
-  }
-}
-
-void FrameDriver::FailDead(absl::Time now, EngineObserver* observer) {
-  for (const auto& request : requests_) {
-    const absl::Status status = request->is_answered ? absl::OkStatus() : request->CheckAlive(now);
-    if (status.ok()) {
-      continue;
-    }
-    if (observer != nullptr && absl::IsCancelled(status)) {
-      TellCancelled(*request, now, *observer);
-    }
-    request->Fail(status);
-  }
-  looked_ = now;
-}
-
-void FrameDriver::DropAnswered() {
-  for (auto& request : requests_) {
-    if (request->is_answered) {
-      stepper_->Leave(*request);
-      request = nullptr;
-    }
-  }
-  requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
-}
-
 absl::Status FrameDriver::RunModel(const ops::ExecutionContext& context, Underway* underway) {
   stepped_.clear();
-  under_way_.clear();
   int rows = 0;  // of streams, whose rows the engine does not count
   for (const auto& request : requests_) {
-    if (!repeats_) {
+    if (!is_repeated()) {
       request->takes_part = request->is_stream()
                                 ? rows < kMostStreamRows && !request->frame_search()->rows().empty()
                                 : request->is_encoded();
@@ -214,12 +178,11 @@ absl::Status FrameDriver::RunModel(const ops::ExecutionContext& context, Underwa
     if (request->takes_part) {
       stepped_.push_back(request.get());
     }
-    under_way_.push_back(request.get());
   }
   if (stepped_.empty()) {
     return absl::OkStatus();  // all wait for the encoder
   }
-  const Underway::Scope scope(underway, *model_, under_way_, this);
+  const Underway::Scope scope = MakeScope(underway);
   BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
   return stepper_->RunModel(context, stepped_);
 }
@@ -249,7 +212,7 @@ void FrameDriver::AdvanceAll(const ops::ExecutionContext& context) {
       request->DropRead();
       status = GoOn(*request);
       if (!status.ok()) {
-        TellProgress(*request);
+        request->ReportProgress();
       }
     }
     if (!status.ok()) {
@@ -258,35 +221,96 @@ void FrameDriver::AdvanceAll(const ops::ExecutionContext& context) {
                                                     : status);
       continue;
     }
-    TellProgress(*request);
+    request->ReportProgress();
     if (request->is_done) {
-      ++num_done_;
-      Finish(*request);
+      CountDone();
+      request->Answer();
     }
   }
 }
 
-void FrameDriver::EndStep(const absl::Status& status, const Underway* underway) {
-  const bool is_interrupted =
-      absl::IsCancelled(status) && underway != nullptr && underway->was_interrupted();
-  const bool any_left = std::any_of(requests_.begin(), requests_.end(),
-                                    [](const auto& request) { return !request->is_answered; });
-  if (!is_interrupted || !any_left) {
-    FailAll(absl::InternalError(status.message()));
+absl::Status FrameDriver::RunEncoder(const ops::ExecutionContext& context,
+                                     absl::Span<FrameRequest* const> requests, Underway* underway) {
+  for (const auto& request : requests_) {
+    request->takes_part = false;
+  }
+  for (FrameRequest* const request : requests) {
+    request->takes_part = true;
+  }
+  const Underway::Scope scope = MakeScope(underway);
+  return encoder_->Run(context, requests);
+}
+
+void FrameDriver::TakeChunks(const ops::ExecutionContext& context,
+                             absl::Span<FrameRequest* const> requests) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    FrameRequest& request = *requests[i];
+    if (request.is_answered) {
+      continue;
+    }
+    const auto frames = encoder_->Advance(i, *request.chunks);
+    absl::Status status = frames.ok() ? request.TakeChunk(context, *frames) : frames.status();
+    if (!status.ok()) {
+      // The encoder is the model's: the caller did nothing wrong.
+      request.Fail(absl::InternalError(status.message()));
+    } else if (request.is_stream()) {
+      Proceed(request, status);
+    }
+  }
+}
+
+void FrameDriver::EncodeChunks(const ops::ExecutionContext& context, EngineObserver* observer,
+                               Underway* underway) {
+  encoded_.clear();
+  for (const auto& request : requests_) {
+    if (request->wants_chunk()) {
+      encoded_.push_back(request.get());
+    }
+  }
+  if (encoded_.empty()) {
     return;
   }
-  repeats_ = true;
+  // All have their turn: those with a number behind the last one's come first.
+  std::sort(encoded_.begin(), encoded_.end(), [this](const auto* a, const auto* b) {
+    return a->serial - last_encoded_ - 1 < b->serial - last_encoded_ - 1;
+  });
+  encoded_.resize(encoder_->NumTogether(encoded_.size()));
+  last_encoded_ = encoded_.back()->serial;
+  const absl::Time begin = SteadyNow();
+  const absl::Status status = RunEncoder(context, encoded_, underway);
+  if (status.ok()) {
+    if (observer != nullptr) {
+      const auto count = static_cast<int>(encoded_.size());
+      observer->OnEncode(model(), count, count * model().parts().encoder()->streaming->chunk,
+                         SteadyNow() - begin);
+    }
+    TakeChunks(context, encoded_);
+    return;
+  }
+  if (absl::IsCancelled(status) && underway != nullptr && underway->was_interrupted()) {
+    return;  // the next step does it without those who are gone
+  }
+  // What made them fail together may be one source alone.
+  for (FrameRequest* const request : encoded_) {
+    if (request->is_answered) {
+      continue;
+    }
+    const absl::Status own =
+        encoded_.size() == 1 ? status : RunEncoder(context, {&request, 1}, underway);
+    if (own.ok()) {
+      TakeChunks(context, {&request, 1});
+    } else if (!absl::IsCancelled(own) || underway == nullptr || !underway->was_interrupted()) {
+      request->Fail(absl::InternalError(own.message()));
+    }
+  }
 }
 
 absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObserver* observer,
                                  Underway* underway) {
-  most_bytes_ = std::max(most_bytes_, reserved().bytes);
-  const absl::Time now = SteadyNow();
+  const absl::Time now = BeginStep();
   TakeBack(now);
-  CutSearches(v1::FINISH_REASON_DEADLINE,
-              [now](const FrameRequest& request) { return now >= request.cut_at; });
-  FailDead(now, observer);
-  if (!repeats_) {
+  AnswerDead(now, observer);
+  if (!is_repeated()) {
     TakeAllNews(context);
     if (encoder_ != nullptr) {
       EncodeChunks(context, observer, underway);
@@ -294,32 +318,38 @@ absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObs
   }
   DropAnswered();
   SetAside();
-  repeats_ = repeats_ && std::any_of(requests_.begin(), requests_.end(),
-                                     [](const auto& request) { return request->takes_part; });
-  absl::Duration selection;
-  if (!requests_.empty()) {
-    const PhaseScope phase(Phase::kOther);
-    const auto start = StepProfile::Clock::now();
-    const absl::Status status = RunModel(context, underway);
-    if (status.ok()) {
-      const PhaseScope search_phase(Phase::kSearch);
-      const absl::Time scan = observer == nullptr ? absl::Time() : SteadyNow();
-      AdvanceAll(context);
-      selection = observer == nullptr ? absl::Duration() : SteadyNow() - scan;
-      repeats_ = false;
-      DropAnswered();
-      // Those who took no part come first in the next one.
-      std::stable_partition(requests_.begin(), requests_.end(),
-                            [](const auto& request) { return !request->takes_part; });
-      SetAside();
-    } else {
-      EndStep(status, underway);
-    }
-    if (StepProfile* const profile = StepProfile::current(); profile != nullptr) {
-      profile->AddStep(StepProfile::Clock::now() - start);
-    }
+  return RunStep(
+      underway, [&] { return RunModel(context, underway); },
+      [&] {
+        const absl::Time begin = observer == nullptr ? absl::Time() : SteadyNow();
+        AdvanceAll(context);
+        const absl::Duration took = observer == nullptr ? absl::Duration() : SteadyNow() - begin;
+        DropAnswered();
+        // Requests that took no part come first in the next step.
+        std::stable_partition(requests_.begin(), requests_.end(),
+                              [](const auto& request) { return !request->takes_part; });
+        SetAside();
+        return took;
+      });
+}
+
+void FrameDriver::AnswerMeanwhile(absl::Time now, const absl::Status& end,
+                                  EngineObserver* observer) {
+  RequestDriver::AnswerMeanwhile(now, end, observer);
+  for (const auto& [number, request] : aside_) {
+    AnswerOneMeanwhile(*request, now, end, observer);
+    answered_aside_ = answered_aside_ || request->is_answered;
   }
-  return selection;
+}
+
+void FrameDriver::End(const absl::Status& why) {
+  TakeAllBack();
+  RequestDriver::End(why);
+}
+
+void FrameDriver::FailAll(const absl::Status& why) {
+  TakeAllBack();
+  RequestDriver::FailAll(why);
 }
 
 }  // namespace beamwright::engine

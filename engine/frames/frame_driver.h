@@ -17,17 +17,18 @@
 #include "engine/frames/chunk_encoder.h"
 #include "engine/frames/frame_request.h"
 #include "engine/frames/frame_stepper.h"
-#include "engine/request/driver.h"
-#include "engine/request/underway.h"
+#include "engine/request/request_driver.h"
 
 namespace beamwright::engine {
 
-class FrameDriver : public Driver {
+class FrameDriver : public RequestDriver<FrameRequest> {
  public:
   // encoder: of a model whose encoder reads chunk by chunk; else null.
   FrameDriver(std::shared_ptr<const DecodeModel> model, std::unique_ptr<FrameStepper> stepper,
               std::unique_ptr<ChunkEncoder> encoder = nullptr)
-      : model_(std::move(model)), stepper_(std::move(stepper)), encoder_(std::move(encoder)) {}
+      : RequestDriver(std::move(model)),
+        stepper_(std::move(stepper)),
+        encoder_(std::move(encoder)) {}
 
   using Driver::Step;
   void Join(std::unique_ptr<Request> request) override;
@@ -39,14 +40,9 @@ class FrameDriver : public Driver {
   Reserved reserved() const override;
   int num_rows() const override;
   absl::Time next_work() const override;
-  int64_t most_bytes() const override { return most_bytes_; }
-  int64_t num_done() const override { return num_done_; }
-  bool has_failed() const override { return has_failed_; }
-  std::shared_ptr<const DecodeModel> Suspend() override { return std::move(model_); }
-  void Resume(std::shared_ptr<const DecodeModel> model) override { model_ = std::move(model); }
 
  private:
-  using Requests = std::vector<std::unique_ptr<FrameRequest>>;
+  void Leave(FrameRequest& request) override { stepper_->Leave(request); }
 
   // Of streams. Those that were set aside and have news, or whose time is over, come back.
   void TakeBack(absl::Time now);
@@ -67,31 +63,11 @@ class FrameDriver : public Driver {
   void SetAside();
   void TakeAllBack();
 
-  // Answers searches that `which` picks with what they have.
-  template <typename Which>
-  void CutSearches(v1::FinishReason reason, Which which);
-  void FailDead(absl::Time now, EngineObserver* observer);
-  void TellCancelled(FrameRequest& request, absl::Time now, EngineObserver& observer) const;
-  // Those that have their answer leave.
-  void DropAnswered();
   absl::Status RunModel(const ops::ExecutionContext& context, Underway* underway);
-  // What follows when RunModel fails.
-  void EndStep(const absl::Status& status, const Underway* underway);
   void AdvanceAll(const ops::ExecutionContext& context);
-  static void TellProgress(FrameRequest& request);
-  // Answers a request that is done.
-  static void Finish(FrameRequest& request);
 
-  std::shared_ptr<const DecodeModel> model_;
   const std::unique_ptr<FrameStepper> stepper_;
   const std::unique_ptr<ChunkEncoder> encoder_;  // null: none reads chunk by chunk
-  int64_t most_bytes_ = 0;
-  int64_t num_done_ = 0;
-  bool has_failed_ = false;
-  // The last step was interrupted, and those who took part in it make it again; the others wait.
-  bool repeats_ = false;
-  absl::Time looked_ = absl::InfinitePast();  // when the last step looked for the dead
-  Requests requests_;
   // Set aside, by number.
   std::unordered_map<uint64_t, std::unique_ptr<FrameRequest>> aside_;
   Reserved aside_reserved_;
@@ -102,7 +78,6 @@ class FrameDriver : public Driver {
   std::vector<FrameRequest*> encoded_;  // whose chunks the encoder reads
   uint64_t last_encoded_ = 0;           // the last of them, by its number
   std::vector<FrameRequest*> stepped_;  // those who take part in the step
-  std::vector<Request*> under_way_;     // all of them, for Underway
 };
 
 }  // namespace beamwright::engine

@@ -1,12 +1,14 @@
-#include "engine/frames/frame_reply.h"
+// Answers of searches by frames.
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "engine/frames/frame_request.h"
 #include "engine/model/parts.h"
 #include "engine/request/answer_facts.h"
+#include "ops/base/fault_point.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 namespace {
@@ -46,16 +48,7 @@ void FillHypothesis(const FrameRequest& request, const search::FrameHypothesis& 
   }
 }
 
-}  // namespace
-
-std::vector<v1::Hypothesis> MakeHypotheses(const FrameRequest& request) {
-  std::vector<v1::Hypothesis> hypotheses;
-  for (const search::FrameHypothesis& hypothesis : request.found) {
-    FillHypothesis(request, hypothesis, hypotheses.emplace_back());
-  }
-  return hypotheses;
-}
-
+// Of a request that is done, and searches.
 v1::Decoded MakeFrameReply(const FrameRequest& request) {
   v1::Decoded decoded;
   for (v1::Hypothesis& hypothesis : MakeHypotheses(request)) {
@@ -76,6 +69,7 @@ v1::Decoded MakeFrameReply(const FrameRequest& request) {
   return decoded;
 }
 
+// Of a request that is done, and whose targets were given.
 v1::Scored MakeFrameScored(const FrameRequest& request) {
   v1::Scored scored;
   const std::vector<search::FrameScore> scores = request.Scores();
@@ -93,6 +87,37 @@ v1::Scored MakeFrameScored(const FrameRequest& request) {
   }
   FillFacts(request, scored);
   return scored;
+}
+
+}  // namespace
+
+std::vector<v1::Hypothesis> MakeHypotheses(const FrameRequest& request) {
+  std::vector<v1::Hypothesis> hypotheses;
+  for (const search::FrameHypothesis& hypothesis : request.found) {
+    FillHypothesis(request, hypothesis, hypotheses.emplace_back());
+  }
+  return hypotheses;
+}
+
+void FrameRequest::Answer() {
+  FaultPoint("engine.reply").IgnoreError();
+  if (call.timeline != nullptr) {
+    call.timeline->searched = SteadyNow();
+  }
+  const auto give = [this](auto reply) {
+    if (call.timeline != nullptr) {
+      call.timeline->written = SteadyNow();
+    }
+    Give(std::move(reply));
+  };
+  if (is_stream()) {
+    source.source_length = static_cast<int>(num_frames);
+  }
+  if (frame_search() == nullptr) {
+    give(MakeFrameScored(*this));
+  } else {
+    give(MakeFrameReply(*this));
+  }
 }
 
 }  // namespace beamwright::engine

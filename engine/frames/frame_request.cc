@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/frames/frame_price.h"
-#include "engine/frames/frame_reply.h"
 #include "engine/model/parts.h"
 #include "engine/request/answer_facts.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 
@@ -172,6 +172,45 @@ bool FrameRequest::Cut(v1::FinishReason why) {
   }
   is_done = true;
   return true;
+}
+
+void FrameRequest::ReportProgress() {
+  if (call.progress == nullptr || frame_search() == nullptr) {
+    return;
+  }
+  Progress progress;
+  progress.segments.swap(ended);
+  const size_t known = stable.size();
+  // Of a stream that is over all is in its segments; its search is still that of the last one.
+  if (!is_stream() || !is_done) {
+    frame_search()->AddStableLabels(stable);
+  }
+  if (stable.size() > known) {
+    search::StableTokens::Piece& piece = progress.stable.emplace_back();
+    piece.position = static_cast<int>(known);
+    piece.tokens.assign(stable.begin() + static_cast<std::ptrdiff_t>(known), stable.end());
+    if (first_token == absl::InfinitePast()) {
+      first_token = SteadyNow();
+    }
+  }
+  if (call.num_provisional > 0 && !is_done && !is_scoring) {
+    std::vector<search::FrameHypothesis> alive = frame_search()->Results();
+    // While nothing leads, as in silence, there is nothing to report.
+    const size_t count = alive.empty() || alive[0].labels.empty() ? 0 : alive.size();
+    alive.resize(std::min(count, static_cast<size_t>(call.num_provisional)));
+    for (search::FrameHypothesis& hypothesis : alive) {
+      Provisional& reported = progress.provisional.emplace_back();
+      reported.tokens = std::move(hypothesis.labels);
+      reported.score = hypothesis.score;
+      reported.frames.reserve(hypothesis.times.size());
+      for (const search::LabelTime& time : hypothesis.times) {
+        reported.frames.push_back(static_cast<int32_t>(time.first_frame));
+      }
+    }
+  }
+  if (!progress.segments.empty() || !progress.stable.empty() || !progress.provisional.empty()) {
+    call.progress(std::move(progress));
+  }
 }
 
 absl::Status NoFrames(const PreparedSource& source) {

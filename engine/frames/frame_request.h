@@ -124,11 +124,18 @@ struct FrameRequest : Request {
 
   // After a step: into the next phase, or done.
   absl::Status EnterPhase();
-  // Ends the search with what it has; false without a running search.
+
+  // For RequestDriver.
   bool Cut(v1::FinishReason why);
+  void ReportProgress();
+  void Answer();
+  int steps_made() const { return num_steps; }
 
   int CountSteps(const v1::Decoded& /*answer*/) const override { return num_steps; }
 };
+
+// Of what its search found.
+std::vector<v1::Hypothesis> MakeHypotheses(const FrameRequest& request);
 
 // Of a source of which the encoder made no frame: InvalidArgument.
 absl::Status NoFrames(const PreparedSource& source);
