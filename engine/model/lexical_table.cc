@@ -4,13 +4,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/memory/memory.h"
+#include "absl/numeric/bits.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -187,6 +187,7 @@ absl::StatusOr<std::shared_ptr<const LexicalTable>> LexicalTable::Read(
     return a.source != b.source ? a.source < b.source : a.prob > b.prob;
   });
   auto table = absl::WrapUnique(new LexicalTable());
+  table->target_size_ = target_size;
   table->num_frequent_ = std::min(config.num_frequent(), target_size);
   const auto most = static_cast<size_t>(config.max_per_token());
   std::vector<int32_t> targets;
@@ -241,45 +242,50 @@ void LexicalTable::SetTargets(std::vector<int32_t> targets, int target_size) {
   }
 }
 
-void LexicalTable::Complete(absl::Span<const int32_t> source_ids,
-                            std::vector<int32_t>& tokens) const {
-  constexpr size_t kMultiple = 8;
-  if (is_shared_) {
-    std::copy_if(source_ids.begin(), source_ids.end(), std::back_inserter(tokens),
-                 [&](int32_t id) { return id >= 0 && id < target_size_; });
-    std::sort(tokens.begin(), tokens.end());
-    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  }
-  for (int32_t id = num_frequent_; id < target_size_ && tokens.size() % kMultiple != 0; ++id) {
-    const auto at = std::lower_bound(tokens.begin(), tokens.end(), id);
-    if (at == tokens.end() || *at != id) {
-      tokens.insert(at, id);
-    }
-  }
-}
-
 std::vector<int32_t> LexicalTable::Shortlist(absl::Span<const int32_t> source_ids) const {
-  std::vector<int32_t> tokens(static_cast<size_t>(num_frequent_));
-  std::iota(tokens.begin(), tokens.end(), 0);
+  constexpr int kBits = 64;
+  constexpr int kMultiple = 8;
+  // A bit for each target, of which a sentence has a thousand: sorting them takes longer.
+  std::vector<uint64_t> open(static_cast<size_t>(target_size_ + kBits - 1) / kBits);
+  const auto is_open = [&open](int32_t id) {
+    return (open[static_cast<size_t>(id) / kBits] >> (id % kBits) & 1) != 0;
+  };
+  const auto add = [&open](int32_t id) {
+    open[static_cast<size_t>(id) / kBits] |= uint64_t{1} << (id % kBits);
+  };
+  const auto add_all = [&](const auto& targets, size_t at) {
+    for (size_t i = starts_[at]; i < starts_[at + 1]; ++i) {
+      add(targets[i]);
+    }
+  };
+  for (int32_t id = 0; id < num_frequent_; ++id) {
+    add(id);
+  }
   for (const int32_t id : source_ids) {
     const auto found = std::lower_bound(sources_.begin(), sources_.end(), id);
     if (found != sources_.end() && *found == id) {
       const auto at = static_cast<size_t>(found - sources_.begin());
-      const auto add = [&](const auto& targets) {
-        tokens.insert(tokens.end(), targets.begin() + static_cast<int64_t>(starts_[at]),
-                      targets.begin() + static_cast<int64_t>(starts_[at + 1]));
-      };
-      if (long_targets_.empty()) {
-        add(short_targets_);
-      } else {
-        add(long_targets_);
-      }
+      long_targets_.empty() ? add_all(short_targets_, at) : add_all(long_targets_, at);
+    }
+    if (is_shared_ && id >= 0 && id < target_size_) {
+      add(id);
     }
   }
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  if (is_binary_) {
-    Complete(source_ids, tokens);
+  int count = 0;
+  for (const uint64_t word : open) {
+    count += absl::popcount(word);
+  }
+  for (int32_t id = num_frequent_; is_binary_ && id < target_size_ && count % kMultiple != 0;
+       ++id) {
+    count += is_open(id) ? 0 : 1;
+    add(id);
+  }
+  std::vector<int32_t> tokens;
+  tokens.reserve(static_cast<size_t>(count));
+  for (size_t word = 0; word < open.size(); ++word) {
+    for (uint64_t left = open[word]; left != 0; left &= left - 1) {
+      tokens.push_back(static_cast<int32_t>(word) * kBits + absl::countr_zero(left));
+    }
   }
   return tokens;
 }

@@ -40,8 +40,6 @@ class LexicalTable {
       absl::string_view content, const v1::LexicalTableConfig& config,
       const bundle::TextCodec& source, const bundle::TextCodec& target, int target_size);
   void SetTargets(std::vector<int32_t> targets, int target_size);
-  // Of a binary shortlist.
-  void Complete(absl::Span<const int32_t> source_ids, std::vector<int32_t>& tokens) const;
 
   bool is_binary_ = false;
   bool is_shared_ = false;  // is_binary_: a source's tokens are target tokens, too

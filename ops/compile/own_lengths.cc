@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/compile/graph_copy.h"
+#include "ops/compile/joined_layers.h"
 #include "ops/compile/row_follower.h"
 #include "ops/compile/whole_axes.h"
 #include "ops/graph/node_appender.h"
@@ -121,7 +122,9 @@ Graph WithLengths(const Graph& graph, const std::vector<SequenceLoop>& layers) {
     Node node = copy.Moved(index);
     const auto layer = std::find_if(layers.begin(), layers.end(),
                                     [index](const SequenceLoop& one) { return one.node == index; });
-    if (layer != layers.end()) {
+    if (layer != layers.end() && node.loop == nullptr) {
+      node.inputs.push_back(lengths);
+    } else if (layer != layers.end()) {
       auto loop = std::make_shared<Loop>(*node.loop);
       loop->items = Loop::Items::kHeld;
       loop->lengths_input = static_cast<int>(node.inputs.size());
@@ -146,11 +149,21 @@ LengthProof GiveRowsLengths(const RowInputs& inputs, const OperatorSet& operator
   if (inputs.mask >= 0 && !IsOpen(ShapeOf(graph, inputs.mask), 1)) {
     return NoLengths("the mask declares its length");
   }
-  const Graph whole = WithoutLengths(inputs, info, operators, graph);
+  Graph whole = WithoutLengths(inputs, info, operators, graph);
   std::vector<SequenceLoop> layers;
   LengthProof proof = FollowPositions(inputs, info, operators, whole, layers);
   if (!proof.holds) {
-    return proof;
+    // Spelled out, attention mixes positions; as one operator it can be given lengths.
+    GraphInfo joined_info = info;
+    if (!JoinLayers(whole, joined_info, operators).ok()) {
+      return proof;
+    }
+    layers.clear();
+    LengthProof joined = FollowPositions(inputs, joined_info, operators, whole, layers);
+    if (!joined.holds) {
+      return proof;
+    }
+    proof = std::move(joined);
   }
   Graph own = WithLengths(whole, layers);
   absl::StatusOr<GraphInfo> own_info = InferGraph(own, operators);

@@ -6,6 +6,7 @@
 #define BEAMWRIGHT_OPS_COMPILE_ROW_EXTENTS_H_
 
 #include <set>
+#include <vector>
 
 #include "ops/compile/extents.h"
 
@@ -21,6 +22,10 @@ class RowExtents {
   // other axes, are the same for any number of rows and whatever the rows hold. Nothing else is
   // taken for that. To be called for each value before those who read it are looked at.
   void Note(const ValueExtents& value, const RowInfo& info);
+
+  bool IsNumberOfRows(const Extent& extent) const {
+    return extent.number == 1 && extent.symbols == std::vector<int>{row_symbol_};
+  }
 
   // The rows of the only output of `node`, of which its rule found `found`. inputs: what is known
   // of each input, null where it is absent.

@@ -28,6 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/compile/own_lengths.h"
 #include "ops/graph/body_maps.h"
+#include "ops/kernels/attention.h"
 #include "ops/tensor/shape.h"
 
 namespace beamwright::ops {
@@ -134,8 +135,44 @@ void RowFollower::NoteScale(const Node& node, const std::vector<RowInfo>& inputs
   }
 }
 
+bool RowFollower::CountsPositions(int index, const std::vector<RowInfo>& inputs) const {
+  const Node& node = graph_.node(index);
+  if (node.op != "Range" || inputs.size() != 3 || inputs[0].kind != Kind::kFixed ||
+      inputs[2].kind != Kind::kFixed) {
+    return false;
+  }
+  const auto& shape = extents_.of({index, 0}).shape;
+  return shape.has_value() && shape->size() == 1 && row_extents_.IsNumberOfRows(shape->front());
+}
+
+bool RowFollower::AttendsToPositions(const Node& node, const std::vector<RowInfo>& inputs) const {
+  if (node.op != kAttentionName || inputs.size() != 3 || node.outputs.size() != 1) {
+    return false;
+  }
+  const bool is_transposed = node.attributes.Bool("transpose_b", false).value_or(false);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const PartialShape& shape = graph_.info(node.inputs[i]).shape;
+    const int from_right = i == 1 && !is_transposed ? 1 : 2;
+    if (!shape.has_rank() || shape.rank() < 3 ||
+        shape.rank() != graph_.info(node.inputs[0]).shape.rank() ||
+        inputs[i] != RowInfo{Kind::kRows, shape.rank() - from_right, 1}) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void RowFollower::FollowOperator(int index, const std::vector<RowInfo>& inputs) {
   const Node& node = graph_.node(index);
+  if (context_.sequences != nullptr && CountsPositions(index, inputs)) {
+    rows_[static_cast<size_t>(index)][0] = kRowsFirst;
+    return;
+  }
+  if (context_.sequences != nullptr && AttendsToPositions(node, inputs)) {
+    rows_[static_cast<size_t>(index)][0] = inputs[0];
+    context_.sequences->push_back({index, 1});
+    return;
+  }
   const Operator* op = context_.operators.Find(node.op);
   const bool fixed = std::all_of(inputs.begin(), inputs.end(),
                                  [](const RowInfo& rows) { return rows.kind == Kind::kFixed; });

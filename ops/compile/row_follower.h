@@ -11,7 +11,8 @@
 
 namespace beamwright::ops {
 
-// A loop that runs along the axis that counts rows, in as many iterations for each of them.
+// A loop that runs along the axis that counts rows, in as many iterations for each of them; or an
+// Attention in which each row looks at all.
 struct SequenceLoop {
   int node = -1;
   int64_t factor = 1;
@@ -25,7 +26,8 @@ struct RowContext {
   // What the rows are, for messages.
   const char* what = "rows";
   // Unless null: the rows are positions that have an order, and a loop of the graph itself that
-  // runs along them may carry states from one to the next, and back. Gets each of them.
+  // runs along them may carry states from one to the next, and back; so may an Attention look at
+  // all. Gets each of them.
   std::vector<SequenceLoop>* sequences = nullptr;
 };
 
@@ -50,6 +52,9 @@ class RowFollower {
   void Follow(int index);
   bool IsDeclared(int index, int axis) const;
   void FollowOperator(int index, const std::vector<RowInfo>& inputs);
+  // Of positions alone: what counts them from the first one, and an Attention among them.
+  bool CountsPositions(int index, const std::vector<RowInfo>& inputs) const;
+  bool AttendsToPositions(const Node& node, const std::vector<RowInfo>& inputs) const;
   void NoteScale(const Node& node, const std::vector<RowInfo>& inputs) const;
   void FollowLoop(int index, const std::vector<RowInfo>& inputs);
   bool RunsAlongRows(const Node& node, const std::vector<RowInfo>& inputs) const;

@@ -18,7 +18,7 @@
 namespace beamwright::ops {
 namespace {
 
-enum Input : size_t { kQueries, kKeys, kValues, kNumInputs };
+enum Input : size_t { kQueries, kKeys, kValues, kLengths, kNumInputs };
 
 struct AttentionOptions {
   bool transpose_b = false;
@@ -36,6 +36,7 @@ struct QueryRow {
   int64_t values;
   int64_t shares;  // row of the shares
   int64_t out;
+  int64_t length;  // of the matrices that counts
 };
 
 struct Problem {
@@ -103,7 +104,7 @@ void PrefetchMatrices(const Problem& problem, const QueryRow& row) {
 
 // Up to kMostFewRows rows that meet the same matrices.
 void AttendRows(const Problem& problem, absl::Span<const QueryRow> block) {
-  const int64_t length = problem.length;
+  const int64_t length = block[0].length;
   const int64_t padded = CeilDiv(length, kLanes) * kLanes;
   const Matrix<float> kept = ThreadMatrix<Problem, 0>(kMostFewRows, padded);
   FewRows scores;
@@ -116,17 +117,18 @@ void AttendRows(const Problem& problem, absl::Span<const QueryRow> block) {
     sums.out[i] = problem.out + block[i].out * problem.width;
   }
   MultiplyRows(scores,
-               {problem.keys + block[0].keys * problem.depth * length,
-                problem.keys_transposed ? problem.depth : length, problem.keys_transposed},
+               {problem.keys + block[0].keys * problem.depth * problem.length,
+                problem.keys_transposed ? problem.depth : problem.length, problem.keys_transposed},
                problem.depth, length);
   Vectorized([&scores, length, padded, scale = problem.scale]() BW_ALWAYS_INLINE {
     for (int i = 0; i < scores.count; ++i) {
       ScaledSoftmax(scores.out[i], length, padded, scale);
     }
   });
-  MultiplyRows(sums,
-               {problem.values + block[0].values * length * problem.width, problem.width, false},
-               length, problem.width);
+  MultiplyRows(
+      sums,
+      {problem.values + block[0].values * problem.length * problem.width, problem.width, false},
+      length, problem.width);
   for (size_t i = 0; problem.shares != nullptr && i < block.size(); ++i) {
     std::copy_n(sums.a[i], length, problem.shares + block[i].shares * length);
   }
@@ -146,12 +148,19 @@ struct AttentionOp {
   static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
     BW_RETURN_IF_ERROR(
-        ExpectCounts(inputs, kNumInputs, kNumInputs, outputs, outputs.size() == 2 ? 2 : 1));
+        ExpectCounts(inputs, kLengths, kNumInputs, outputs, outputs.size() == 2 ? 2 : 1));
     static constexpr const char* kNames[] = {"queries", "keys", "values"};
-    for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t i = 0; i < kLengths; ++i) {
       BW_RETURN_IF_ERROR(ExpectType(inputs[i], kNames[i], {DType::kF32}));
       if (inputs[i].shape.has_rank() && inputs[i].shape.rank() < 2) {
         return Invalid(kNames[i], ": shape ", inputs[i].shape.ToString(), " is no matrix");
+      }
+    }
+    if (inputs.size() == kNumInputs) {
+      BW_RETURN_IF_ERROR(ExpectType(inputs[kLengths], "lengths", {DType::kI64}));
+      if (outputs.size() == 2 || !inputs[kKeys].shape.has_rank() ||
+          inputs[kKeys].shape.rank() < 3) {
+        return Invalid("lengths: there are shares, or keys without an axis for each length");
       }
     }
     BW_ASSIGN_OR_RETURN(
@@ -188,14 +197,29 @@ struct AttentionOp {
                           sums.columns,
                           scores.b_transposed,
                           options.scale};
+    const Tensor* const lengths = inputs.size() == kNumInputs ? inputs[kLengths] : nullptr;
+    if (lengths != nullptr) {
+      BW_RETURN_IF_ERROR(CheckLengths(*lengths, inputs[kKeys]->dim(0), problem.length));
+    }
+    const int64_t matrices_of_item =  // of keys
+        lengths == nullptr
+            ? 1
+            : inputs[kKeys]->num_elements() /
+                  std::max<int64_t>(1, inputs[kKeys]->dim(0) * problem.depth * problem.length);
     absl::InlinedVector<QueryRow, 32> rows;
     for (size_t pair = 0; pair < sums.pairs.size(); ++pair) {
       const auto [share, values] = sums.pairs[pair];
       const auto [query, keys] = scores.pairs[static_cast<size_t>(share)];
-      for (int64_t row = 0; row < scores.rows; ++row) {
+      const int64_t length =
+          lengths == nullptr ? problem.length : lengths->data<int64_t>()[keys / matrices_of_item];
+      const int64_t first_out = static_cast<int64_t>(pair) * scores.rows;
+      const int64_t count = lengths == nullptr ? scores.rows : std::min(scores.rows, length);
+      for (int64_t row = 0; row < count; ++row) {
         rows.push_back({query * scores.rows + row, keys, values, share * scores.rows + row,
-                        static_cast<int64_t>(pair) * scores.rows + row});
+                        first_out + row, length});
       }
+      std::fill_n(problem.out + (first_out + count) * problem.width,
+                  (scores.rows - count) * problem.width, 0.0F);
     }
     // Rows that meet the same matrices go together: in a step, all hypotheses of a request.
     const auto meets_before = [](const QueryRow& a, const QueryRow& b) {
@@ -226,8 +250,23 @@ struct AttentionOp {
     return absl::OkStatus();
   }
 
+  static absl::Status CheckLengths(const Tensor& lengths, int64_t items, int64_t most) {
+    bool fits = lengths.num_elements() == items;
+    for (int64_t i = 0; fits && i < items; ++i) {
+      fits = lengths.data<int64_t>()[i] >= 0 && lengths.data<int64_t>()[i] <= most;
+    }
+    return fits ? absl::OkStatus()
+                : Invalid("lengths: expected ", items, " numbers from 0 to ", most);
+  }
+
   static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
+    if (rows.size() == kNumInputs && !RowsWithoutRows(rows).has_value()) {
+      // Each item with its length, on the first axis.
+      const bool is_apart = std::all_of(rows.begin(), rows.end(),
+                                        [](const RowInfo& one) { return one == RowsAt(0, 1); });
+      return is_apart ? RowsAt(0, 1) : kMixedRows;
+    }
     const Options options = Parse(node).value_or(Options());
     RowInfo shares = ProductRows(ScoreOptions(options), rows.subspan(0, 2), inputs.subspan(0, 2));
     const absl::StatusOr<PartialShape> shape =

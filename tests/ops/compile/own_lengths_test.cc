@@ -137,7 +137,69 @@ void ExpectRowsAsAlone(const Graph& graph, int64_t num_ids, Precision precision,
   }
 }
 
+// Two layers of attention with two heads, in between ReLU of a product; positions are counted and
+// added. keys_last: keys are transposed before their product.
+Graph AttentionEncoder(std::mt19937& random, bool keys_last) {
+  constexpr int64_t kWidth = 8;
+  GraphBuilder graph;
+  const auto weights = [&](Shape shape) {
+    Tensor tensor(DType::kF32, std::move(shape));
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      tensor.mutable_data<float>()[i] = static_cast<float>(random() % 2001) / 1000.0F - 1;
+    }
+    return graph.Constant(tensor);
+  };
+  const auto heads = [&](ValueId x, std::vector<int64_t> order) {
+    const ValueId product = graph.Add("MatMul", {x, weights({kWidth, kWidth})});
+    const ValueId split = graph.Add("Reshape", {product, graph.Ints({0, 0, 2, kWidth / 2})},
+                                    {{"special_zero", true}});
+    return graph.Add("Transpose", {split, graph.Ints(std::move(order))});
+  };
+  const ValueId ids = graph.Parameter("ids", DType::kI64, {-1, -1});
+  ValueId x = graph.Add("Gather", {weights({kIds, kWidth}), ids, graph.Int(0)});
+  const ValueId length =
+      graph.Add("Gather", {graph.Add("ShapeOf", {ids}), graph.Int(1), graph.Int(0)});
+  const ValueId counted = graph.Add("Range", {graph.Int(0), length, graph.Int(1)},
+                                    {{"output_type", std::string("i64")}});
+  const ValueId number =
+      graph.Add("Convert", {counted}, {{"destination_type", std::string("f32")}});
+  const ValueId angles =
+      graph.Add("Multiply", {graph.Add("Unsqueeze", {number, graph.Ints({1})}), weights({kWidth})});
+  x = graph.Add("Add", {x, graph.Add("Sin", {angles})});
+  for (int layer = 0; layer < 2; ++layer) {
+    const ValueId queries = heads(x, {0, 2, 1, 3});
+    const ValueId keys =
+        heads(x, keys_last ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 2, 1, 3});
+    const ValueId scores =
+        graph.Add("MatMul", {queries, keys}, {{"transpose_b", !keys_last}}, "scores");
+    const ValueId scaled = graph.Add("Multiply", {scores, graph.Constant(Tensor::Scalar(0.5F))});
+    const ValueId shares = graph.Add("SoftMax", {scaled}, {{"axis", int64_t{3}}});
+    const ValueId sums = graph.Add("MatMul", {shares, heads(x, {0, 2, 1, 3})});
+    const ValueId joined = graph.Add(
+        "Reshape",
+        {graph.Add("Transpose", {sums, graph.Ints({0, 2, 1, 3})}), graph.Ints({0, 0, kWidth})},
+        {{"special_zero", true}});
+    x = graph.Add("Add", {x, graph.Add("MatMul", {joined, weights({kWidth, kWidth})})});
+    const ValueId inner = graph.Add(
+        "Add", {graph.Add("MatMul", {x, weights({kWidth, 3 * kWidth})}), weights({3 * kWidth})});
+    x = graph.Add(
+        "Add",
+        {x, graph.Add("MatMul", {graph.Add("ReLU", {inner}), weights({3 * kWidth, kWidth})})});
+  }
+  graph.Result("memory", x);
+  return graph.Build();
+}
+
 class OwnLengths : public ::testing::TestWithParam<Precision> {};
+
+TEST_P(OwnLengths, AttentionLooksAtItsOwnSource) {
+  std::mt19937 random(2413);
+  for (int seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    ExpectRowsAsAlone(AttentionEncoder(random, seed % 2 == 1), kIds, GetParam(), random);
+    ASSERT_FALSE(HasFatalFailure());
+  }
+}
 
 TEST_P(OwnLengths, EachSourceGetsWhatItGetsAlone) {
   std::mt19937 random(2411);
@@ -268,7 +330,33 @@ std::vector<Tried> AllTried() {
          const ValueId scores = g.Add("MatMul", {x, x}, {{"transpose_b", true}}, "scores");
          return g.Add("MatMul", {g.Add("SoftMax", {scores}, {{"axis", int64_t{2}}}), x});
        },
-       "positions of MatMul 'scores' cannot be separated"},
+       ""},
+      {"AttentionToWhatIsReversed",
+       [](auto& g, ValueId x) {
+         const ValueId turned =
+             g.Add("Reverse", {x, g.Ints({1})}, {{"mode", std::string("index")}}, "reversed");
+         const ValueId scores = g.Add("MatMul", {x, turned}, {{"transpose_b", true}}, "scores");
+         return g.Add("MatMul", {g.Add("SoftMax", {scores}, {{"axis", int64_t{2}}}), x});
+       },
+       "positions of Reverse 'reversed' cannot be separated"},
+      {"CountedPositions",
+       [](auto& g, ValueId x) {
+         const ValueId length =
+             g.Add("Gather", {g.Add("ShapeOf", {x}), g.Int(1), g.Int(0)}, {}, "length");
+         const ValueId numbers = g.Add("Range", {g.Int(0), length, g.Int(1)},
+                                       {{"output_type", std::string("f32")}}, "numbers");
+         return g.Add("Add", {x, g.Add("Unsqueeze", {numbers, g.Ints({1})})});
+       },
+       ""},
+      {"CountedFromTheEnd",
+       [](auto& g, ValueId x) {
+         const ValueId length =
+             g.Add("Gather", {g.Add("ShapeOf", {x}), g.Int(1), g.Int(0)}, {}, "length");
+         const ValueId numbers = g.Add("Range", {length, g.Int(0), g.Int(-1)},
+                                       {{"output_type", std::string("f32")}}, "numbers");
+         return g.Add("Add", {x, g.Add("Unsqueeze", {numbers, g.Ints({1})})}, {}, "sum");
+       },
+       "positions of"},
       {"Convolution",
        [](auto& g, ValueId x) {
          const ValueId filter =
