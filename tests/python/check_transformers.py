@@ -2,13 +2,15 @@
 """from_transformers on small random models of each recurrent family: greedy answers and 4-best lists of beam 4 equal those of
 a search over the logits that the model itself computes of whole prefixes, without a cache.
 
-Usage: check_transformers.py [--record FOLDER], with what run.py sets, PyTorch and transformers installed: `./dev frameworks` runs it.
---record writes the step of Mamba-2 and its answers, which tests/python/test_onnx.py serves without either.
+Usage: check_transformers.py [--record FOLDER] [--prompts N] [MODEL...], with what run.py sets, PyTorch and transformers
+installed: `./dev frameworks` runs it. --record writes the step of Mamba-2 and its answers, which tests/python/test_onnx.py
+serves without either. --prompts: random prompts instead of the four below.
 """
 
 import argparse
 import json
 import pathlib
+import random
 import shutil
 import sys
 import tempfile
@@ -115,13 +117,13 @@ def ask(served, prompt, beam):
     return [list(one.tokens) for one in found.hypotheses]
 
 
-def check(name, model, folder):
+def check(name, model, folder, prompts=PROMPTS):
     made = beamwright.from_transformers(model, None, folder / name / "1", begin=BEGIN, end=END)
     assert "agree with transformers" in made.checked, made
     compared, cases = 0, []
     with beamwright.Model(made.path) as served:
         for beam in (1, 4):
-            for prompt in PROMPTS:
+            for prompt in prompts:
                 wanted = expected(model, prompt, beam)
                 if wanted is None:
                     continue
@@ -130,21 +132,29 @@ def check(name, model, folder):
                 assert own == theirs, (name, prompt, beam, own, theirs)
                 compared += 1
                 cases.append({"prompt": prompt, "beam": beam, "tokens": theirs})
-    assert compared >= len(PROMPTS), f"{name}: only {compared} lists could be compared"
-    print(f"{name}: {compared} of {2 * len(PROMPTS)} lists equal. {made.checked}")
+    assert compared >= len(prompts), f"{name}: only {compared} lists could be compared"
+    print(f"{name}: {compared} of {2 * len(prompts)} lists equal. {made.checked}", flush=True)
     return made, cases
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--record", type=pathlib.Path)
-    record = parser.parse_args().record
+    parser.add_argument("--prompts", type=int, default=0)
+    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL")
+    arguments = parser.parse_args()
+    record = arguments.record
+    draw = random.Random(1)
+    prompts = [
+        [draw.choice([token for token in range(SIZE) if token != END]) for _ in range(draw.randrange(9))]
+        for _ in range(arguments.prompts)
+    ]
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        for name, make in MODELS.items():
+        for name in arguments.models:
             torch.manual_seed(1)
-            made, cases = check(name, sharpened(make()), folder)
+            made, cases = check(name, sharpened(MODELS[name]()), folder, prompts or PROMPTS)
             if record and name == "mamba2":
                 record.mkdir(exist_ok=True)
                 shutil.copy(made.path / "decoder.onnx", record / "step.onnx")
