@@ -3,9 +3,10 @@
     recurrent.py [--models FOLDER] [--rounds 3] [--seconds 2] [--only rwkv7]
 
 Makes the models (recurrent_models.py; 1.3 GB, once), then takes turns: Beamwright's greedy search with 1, 8 and 32
-requests and prompts of 1,000 tokens in f32, bf16 and int8, beam 4 with 8 requests in int8, and ONNX Runtime over the
-same file with 1, 8 and 32 rows in a batch (f32; NumPy's argmax picks each next token). One thread each. Prints tables of
-medians. Needs build/bin/beamwright-bench and the packages of bench/requirements.txt.
+requests and prompts of 1,000 tokens in f32, bf16 and int8, in int8 also greedy search under a pattern and beam 4 with 8
+requests, and ONNX Runtime over the same file with 1, 8 and 32 rows in a batch (f32; NumPy's argmax picks each next token).
+One thread each. Prints tables of medians, and what share of the memory's bandwidth the weights of one request's steps
+take. Needs build/bin/beamwright-bench, beamwright-bench-ops and the packages of bench/requirements.txt.
 """
 
 import argparse
@@ -24,11 +25,18 @@ REQUESTS = (1, 8, 32)
 LENGTH = 32
 PROMPT = 1000
 PRECISIONS = ("f32", "bf16", "int8")
+WEIGHT_BYTES = {"f32": 4, "bf16": 2, "int8": 1}
+# Bars about half of the tokens, which are written as their numbers, in each state.
+PATTERN = "regex: '( ?[1-4][0-9]*)+'"
 
 
-def beamwright(folder, precision, beam, requests, seconds):
-    cases = ours.decode(folder, "--random", "32:1", "--precision", precision, "--beam", beam, "--concurrency",
-                        ",".join(map(str, requests)), "--max-length", LENGTH, "--fixed-length", "--seconds", seconds)
+def beamwright(folder, precision, beam, requests, seconds, options=""):
+    with tempfile.NamedTemporaryFile("w", suffix=".textproto") as file:
+        file.write(options)
+        file.flush()
+        cases = ours.decode(folder, "--random", "32:1", "--precision", precision, "--beam", beam, "--concurrency",
+                            ",".join(map(str, requests)), "--options", file.name,
+                            "--max-length", LENGTH, "--fixed-length", "--seconds", seconds)
     return [case["tokens_per_second"] for case in cases]
 
 
@@ -41,6 +49,13 @@ def prompts(folder, name, precision, seconds):
         cases = ours.decode(folder, "--random", "1:1", "--precision", precision, "--beam", 1, "--options", options.name,
                             "--max-length", 1, "--fixed-length", "--seconds", seconds)
     return cases[0]["tokens_per_second"]
+
+
+def weights(folder, name):
+    """Elements that a step reads: all but the rows of other tokens in the table of embeddings."""
+    size = recurrent_models.SIZES[name]
+    elements = sum(path.stat().st_size for path in folder.glob("step.*")) // 4
+    return elements - size.vocabulary * size.width
 
 
 def runtime(folder, seconds):
@@ -77,7 +92,9 @@ def main():
     names = [options.only] if options.only else list(recurrent_models.SIZES)
     found = collections.defaultdict(list)
     read = collections.defaultdict(list)
+    limits = []
     for _ in range(options.rounds):
+        limits.append(ours.per_second("MachineRead", 1, 0.5))
         for name in names:
             folder = options.models / name
             recurrent_models.write(folder, name, recurrent_models.SIZES[name])
@@ -86,6 +103,8 @@ def main():
                 read[precision, name].append(prompts(folder, name, precision, options.seconds))
                 if precision == "f32":
                     found[name, f"ONNX Runtime {onnxruntime.__version__}, f32"].append(runtime(folder, options.seconds))
+            found[name, "Beamwright, int8, with a pattern"].append(
+                beamwright(folder, "int8", 1, REQUESTS, options.seconds, PATTERN))
             found[name, "Beamwright, int8, beam 4"].append(beamwright(folder, "int8", 4, (8,), options.seconds))
     print(f"{machine.cpu()}, one thread, medians of {options.rounds} rounds.\n")
     print("| greedy tokens/s with 1 / 8 / 32 requests |", " | ".join(names), "|\n|---|" + "---|" * len(names))
@@ -99,6 +118,15 @@ def main():
     for precision in PRECISIONS:
         cells = [f"{statistics.median(read[precision, name]):.0f}" for name in names]
         print(f"| Beamwright, {precision} |", " | ".join(cells), "|")
+    print("\n| weights read, of what memory allows, 1 request |", " | ".join(names), "|\n|---|" + "---|" * len(names))
+    limit = statistics.median(limits)
+    for precision in PRECISIONS:
+        cells = []
+        for name in names:
+            rate = statistics.median(round_[0] for round_ in found[name, f"Beamwright, {precision}"])
+            bytes_read = rate * weights(options.models / name, name) * WEIGHT_BYTES[precision]
+            cells.append(f"{bytes_read / limit:.0%}")
+        print(f"| {precision}, limit {limit / 1e9:.1f} GB/s |", " | ".join(cells), "|")
 
 
 if __name__ == "__main__":
