@@ -16,8 +16,8 @@ inline constexpr char kAttentionName[] = "Attention";
 // [.., length, depth], values [.., length, width]; leading axes broadcast, as MatMul has it.
 // Attribute scale: of the products. Outputs: [.., positions, width], and if there are two, the
 // shares: SoftMax of the scaled products over `length`. Without shares there may be lengths, i64
-// with a number for each item of the first axis of the keys, which the others have as well: keys and
-// values of the item behind its length do not count, and rows of its output behind it are 0.
+// with a number for each item of the first axis of the keys, which the others have as well: keys
+// and values of the item behind its length do not count, and rows of its output behind it are 0.
 extern const OperatorCode kAttention;
 
 }  // namespace beamwright::ops
