@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "ops/base/printable.h"
@@ -394,9 +395,12 @@ absl::StatusOr<Document> ParseDocument(absl::string_view text,
   }
 }
 
-std::string WriteDocument(const Document& document, absl::Span<const MarkedText> units) {
+namespace {
+
+std::string WriteParts(const Document& document, const std::vector<Document::Part>& parts,
+                       absl::Span<const MarkedText> units) {
   std::string written;
-  for (const Document::Part& part : document.parts) {
+  for (const Document::Part& part : parts) {
     if (part.unit < 0) {
       written += part.kept;
       continue;
@@ -412,6 +416,45 @@ std::string WriteDocument(const Document& document, absl::Span<const MarkedText>
       written += WriteMarked(unit, document.escape);
     }
   }
+  return written;
+}
+
+// Writes `text` with inserts for their marks, each once, whatever a model may have written.
+void WriteWithInserts(const Document& document, absl::Span<const MarkedText> units,
+                      absl::string_view text, std::vector<bool>& is_written, std::string& written) {
+  while (!text.empty()) {
+    const size_t begin = std::min(text.find(kInsertBegin), text.size());
+    absl::StrAppend(&written, text.substr(0, begin));
+    text.remove_prefix(begin);
+    const size_t end = text.find(kInsertEnd);
+    size_t number = 0;
+    if (end != absl::string_view::npos && absl::SimpleAtoi(text.substr(1, end - 1), &number) &&
+        number < is_written.size() && !is_written[number]) {
+      is_written[number] = true;
+      WriteWithInserts(document, units, WriteParts(document, document.inserts[number], units),
+                       is_written, written);
+      text.remove_prefix(end + 1);
+    } else if (!text.empty()) {
+      written += text[0];
+      text.remove_prefix(1);
+    }
+  }
+}
+
+}  // namespace
+
+std::string InsertMark(size_t number) {
+  return absl::StrCat(std::string(1, kInsertBegin), number, std::string(1, kInsertEnd));
+}
+
+std::string WriteDocument(const Document& document, absl::Span<const MarkedText> units) {
+  std::string text = WriteParts(document, document.parts, units);
+  if (document.inserts.empty()) {
+    return text;
+  }
+  std::string written;
+  std::vector<bool> is_written(document.inserts.size(), false);
+  WriteWithInserts(document, units, text, is_written, written);
   return written;
 }
 

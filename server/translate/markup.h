@@ -25,7 +25,14 @@ struct Document {
   std::vector<Part> parts;
   std::vector<MarkedText> units;
   bool escape = false;  // <, > and & of texts are entities
+  // Texts within others: an insert is written for its mark in bytes that are kept.
+  std::vector<std::vector<Part>> inserts;
 };
+
+// The mark of an insert: a character that neither XML nor text has, and the number.
+inline constexpr char kInsertBegin = '\x01';
+inline constexpr char kInsertEnd = '\x02';
+std::string InsertMark(size_t number);
 
 // Elements that are nested deeper are refused.
 inline constexpr size_t kMaxNested = 64;

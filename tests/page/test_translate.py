@@ -49,6 +49,12 @@ def test_a_text_is_translated_and_another_translation_chosen(tab, translating):
     other.click()
     expect(result).to_have_text(chosen, use_inner_text=True)
     expect(other).to_have_text("\n".join(expected), use_inner_text=True)
+    # The beam behind a word is that of its sentence.
+    result.locator(".word[data-line='1']").first.click()
+    beam = tab.get_by_label("Beam", exact=True)
+    expect(beam.get_by_role("heading")).to_contain_text("w8 w3!")
+    expect(beam.get_by_text("Step 1 of")).to_be_visible()
+    tab.screenshot(path=PICTURES / "translate-beam.png", full_page=True)
     # Spanish goes to English, and through it to French.
     tab.get_by_label("From").select_option("es")
     expect(tab.get_by_label("To", exact=True).locator("option")).to_have_text(["English", "French"])

@@ -13,7 +13,7 @@ const NAMES = ['A', 'B'];
 // Candidates a step that were dropped, unless the request says how many.
 const TRACE = 8;
 
-function searchOf({ decoded, config }) {
+export function searchOf({ decoded, config }) {
   if (decoded.trace?.steps?.length) return searchOfTrace(decoded);
   return decoded.lattice?.steps?.length ? searchOfLattice(decoded, config) : null;
 }

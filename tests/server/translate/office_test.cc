@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/translate/markup.h"
@@ -77,7 +78,7 @@ TEST(OfficeTest, LinksFieldsAndPicturesStayAndMarksGoAround) {
       "<w:r><w:fldChar w:fldCharType=\"separate\"/></w:r><w:r><w:t>7</w:t></w:r>"
       "<w:r><w:fldChar w:fldCharType=\"end\"/></w:r>";
   const std::string picture =
-      "<w:drawing><wp:inline><w:p><w:r><w:t>in a box</w:t></w:r></w:p></wp:inline></w:drawing>";
+      "<w:drawing><wp:inline><w:p><w:r><w:t>1.5</w:t></w:r></w:p></wp:inline></w:drawing>";
   const Document document = ParsePart(
       absl::StrCat("<w:p><w:bookmarkStart w:id=\"0\"/><w:r><w:t>See page </w:t></w:r>", field,
                    "<w:r>", picture, "</w:r>", link, "<w:r>", blue,
@@ -105,15 +106,64 @@ TEST(OfficeTest, WhatHasNoTextOfItsOwnStaysByteForByte) {
 TEST(OfficeTest, OpenDocumentHasTextBetweenTags) {
   const Document document = ParsePart(
       "<text:h>One</text:h><text:p text:style-name=\"P\"><text:bookmark-start/>the\n "
-      "<text:span x=\"T\">red</text:span> house<text:line-break/>is<text:note><text:p>note"
+      "<text:span x=\"T\">red</text:span> house<text:line-break/>is<text:note><text:p>*"
       "</text:p></text:note><text:bookmark-end/></text:p>",
       OfficeKind::kOdt);
   ASSERT_EQ(document.units.size(), 2U);
   EXPECT_EQ(document.units[1].text, "the red house is");
   EXPECT_EQ(WriteDocument(document, document.units),
             "<text:h>One</text:h><text:p text:style-name=\"P\"><text:bookmark-start/>the "
-            "<text:span x=\"T\">red</text:span> house<text:line-break/>is<text:note><text:p>note"
+            "<text:span x=\"T\">red</text:span> house<text:line-break/>is<text:note><text:p>*"
             "</text:p></text:note><text:bookmark-end/></text:p>");
+}
+
+// The document with each unit in capitals.
+std::string InCapitals(const Document& document) {
+  std::vector<MarkedText> units;
+  for (const MarkedText& unit : document.units) {
+    const std::string text = absl::AsciiStrToUpper(unit.text);
+    units.push_back(CarryOver(unit, text, {{0, text.size(), 0}}));
+  }
+  return WriteDocument(document, units);
+}
+
+TEST(OfficeTest, TextsOfBoxesAndNotesAreTranslatedWhereTheyAre) {
+  const auto note = [](const std::string& text) {
+    return absl::StrCat("<text:note id=\"n\"><text:note-citation>1</text:note-citation>",
+                        "<text:note-body><text:p>", text, "</text:p></text:note-body></text:note>");
+  };
+  const auto paragraph = [](const std::string& text) {
+    return absl::StrCat("<text:p>", text, "</text:p>");
+  };
+  // In a text, in a paragraph that has no other text, and within each other.
+  for (const std::string& box :
+       {note("small print"),
+        absl::StrCat("<draw:text-box>", note("one"), note("two"), "</draw:text-box>"),
+        note(absl::StrCat("outer", note("inner")))}) {
+    const std::string part = absl::StrCat(paragraph(absl::StrCat("body", box)), paragraph(box));
+    const Document document = ParsePart(part, OfficeKind::kOdt);
+    EXPECT_GE(document.units.size(), 3U);
+    EXPECT_EQ(WriteDocument(document, document.units), part);
+    const std::string expected = absl::StrReplaceAll(part, {{">body", ">BODY"},
+                                                            {"small print", "SMALL PRINT"},
+                                                            {">one<", ">ONE<"},
+                                                            {">two<", ">TWO<"},
+                                                            {"outer", "OUTER"},
+                                                            {">inner<", ">INNER<"}});
+    EXPECT_EQ(InCapitals(document), expected);
+  }
+  const std::string run = RunOf("in a box");
+  const auto in_box = [&](const std::string& text) {
+    return absl::StrCat("<w:p><w:r><w:pict><v:textbox><w:p>", text,
+                        "</w:p></v:textbox></w:pict></w:r></w:p>");
+  };
+  const Document word = ParsePart(in_box(run));
+  EXPECT_EQ(InCapitals(word), in_box(RunOf("IN A BOX")));
+  // Marks in the text itself are no marks.
+  const std::string marked = absl::StrCat("<text:p>a \x01", "0\x02 b", note("c"), "</text:p>");
+  const Document kept = ParsePart(marked, OfficeKind::kOdt);
+  EXPECT_EQ(kept.units.size(), 1U);
+  EXPECT_EQ(WriteDocument(kept, kept.units), marked);
 }
 
 TEST(OfficeTest, PartsThatAreNotBalancedAreErrors) {
