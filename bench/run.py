@@ -139,6 +139,9 @@ def main() -> None:
             lines = traffic_section(folder, threads, args.quick)
         elif section == "frames":
             lines = frames_section(folder, args.rounds or 3, args.quick)
+        elif section in streams.SECTIONS and not streams.has_files(section, folder):
+            print(f"{section} is left out: {folder / 'streams' / streams.MODELS[section].folder} has no files of icefall's exporter")
+            continue
         elif section in streams.SECTIONS:
             lines = streams_section(section, folder, args.rounds or 3, args.quick)
         else:

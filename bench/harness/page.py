@@ -20,6 +20,7 @@ HEADINGS = {"operators": "Loops and operators", "small": "A small model", "large
             "teams": "Threads in one stream and in several", "traffic": "Traffic as it is",
             "frames": "Search by frames", "streams": "Streams of sound",
             "streams-full": "Streams of sound, a large encoder", "streams-int8": "Streams of sound, a large encoder in 8 bits",
+            "streams-zipformer": "Streams of sound, a zipformer", "streams-zipformer-int8": "Streams of sound, a zipformer in 8 bits",
             "streams-crowd": "More streams than a core bears",
             "scaling": "How cost grows"}
 
@@ -187,7 +188,7 @@ def spoken(run: streams.Streamed) -> Lines:
     peer = streams.PEER
     lines = ["Both servers have the same files, one core, and the same clients (bench/stream_load.py, on the other core) over",
              f"sherpa-onnx's WebSocket protocol; sources of 4 seconds, then {streams.TAIL} s of silence; greedy search. The encoder is",
-             "icefall's LSTM with random weights, 40 ms a run (bench/stream_models.py). Peer: sherpa-onnx-online-websocket-server",
+             "icefall's, with random weights (LSTMs: bench/stream_models.py, 40 ms a run). Peer: sherpa-onnx-online-websocket-server",
              f"of sherpa-onnx-bin 2.0.1 with the best of {len(streams.TRIED)} settings for each line. *Pushed*: {streams.FLOOD} sources at once as",
              "fast as they are accepted; seconds of sound a second. *At their pace*: 100 ms of sound every 100 ms; the final result",
              "is counted from the last sample. In brackets all rounds.", "",

@@ -69,25 +69,36 @@ class Model:
     folder: str
     what: str
     live: int  # streams at their own pace that both bear
+    kind: str = "lstm"  # --model-type of the peer
 
 
 # By section of the page.
 MODELS = {"streams": Model("small", "12 x LSTM-512", 50),
           "streams-full": Model("full", "icefall's default size, 82 million weights", 14),
-          "streams-int8": Model("full-int8", "icefall's default size, products in 8 bits", 14)}
+          "streams-int8": Model("full-int8", "icefall's default size, products in 8 bits", 14),
+          "streams-zipformer": Model("zipformer", "icefall's streaming zipformer2, 23 million weights", 12, "zipformer2"),
+          "streams-zipformer-int8": Model("zipformer-int8", "the same, products in 8 bits", 12, "zipformer2")}
 
 
 CROWD_SECTION = "streams-crowd"
 SECTIONS = (*MODELS, CROWD_SECTION)
 
 
+def has_files(section: str, folder: Path) -> bool:
+    """icefall and PyTorch are too large to install for a measurement: encoder.onnx, decoder.onnx, joiner.onnx and tokens.txt
+    of its zipformer/export-onnx-streaming.py (--chunk-size 16) are put into FOLDER/streams/zipformer, and into
+    zipformer-int8 what it quantises."""
+    return "zipformer" not in section or (folder / "streams" / MODELS[section].folder / "joiner.onnx").exists()
+
+
 def models(folder: Path) -> Path:
     """Models, sound and bundles, made once."""
     made = folder / "streams"
-    if not (made / "full-int8/bundle/model.textproto").exists():
+    if not (made / "sounds.npz").exists():
         subprocess.run([BIN / "python", ours.ROOT / "bench/stream_models.py", made], check=True)
-        for model in MODELS.values():
-            files = made / model.folder
+    for section, model in MODELS.items():
+        files = made / model.folder
+        if has_files(section, folder) and not (files / "bundle/model.textproto").exists():
             subprocess.run([ours.BIN / "beamwright-graph", "init", files / "encoder.onnx", files / "decoder.onnx",
                             files / "joiner.onnx", "--tokens", files / "tokens.txt", "--out", files / "bundle"],
                            check=True, stdout=subprocess.DEVNULL)
@@ -105,11 +116,11 @@ def _ours(bundle: Path, *flags: object) -> Iterator[Server]:
 
 
 @contextmanager
-def _peer(files: Path, settings: PeerSettings) -> Iterator[Server]:
+def _peer(files: Path, kind: str, settings: PeerSettings) -> Iterator[Server]:
     port = serving.free_port()
     command = pinned(SERVER_CORE, BIN / "sherpa-onnx-online-websocket-server", f"--port={port}", "--num-io-threads=1",
                       "--num-threads=1", *str(settings).split(), f"--end-tail-padding={TAIL}", "--enable-endpoint=0",
-                      "--model-type=lstm", "--decoding-method=greedy_search", "--log-file=/dev/null",
+                      f"--model-type={kind}", "--decoding-method=greedy_search", "--log-file=/dev/null",
                       *(f"--{part}={files / part}.onnx" for part in ("encoder", "decoder", "joiner")),
                       f"--tokens={files / 'tokens.txt'}")
     with serving.running(command, port) as server:
@@ -144,8 +155,8 @@ class Side:
     query: str
 
 
-def _sides(files: Path, settings: PeerSettings) -> dict[str, Side]:
-    return {OURS: Side(lambda: _ours(files / "bundle"), QUERY), PEER: Side(lambda: _peer(files, settings), "")}
+def _sides(files: Path, kind: str, settings: PeerSettings) -> dict[str, Side]:
+    return {OURS: Side(lambda: _ours(files / "bundle"), QUERY), PEER: Side(lambda: _peer(files, kind, settings), "")}
 
 
 def _flood(side: Side, made: Path, sources: int, *flags: object) -> tuple[float, float, Report]:
@@ -172,18 +183,18 @@ def measure(model: Model, folder: Path, rounds: int, seconds: float) -> Streamed
     run = Streamed(model.what, model.live)
 
     def of_peer(settings: PeerSettings) -> Side:
-        return _sides(files, settings)[PEER]
+        return _sides(files, model.kind, settings)[PEER]
 
     run.flood_settings = max(TRIED, key=lambda s: _flood(of_peer(s), made, FLOOD)[0])
     run.live_settings = min(TRIED, key=lambda s: _live(of_peer(s), made, model.live, 2)["final_ms"]["p99"])
     texts: dict[str, list[str]] = {}
     for _ in range(rounds):
-        for side, how in _sides(files, run.flood_settings).items():
+        for side, how in _sides(files, model.kind, run.flood_settings).items():
             per_cpu, per_wall, report = _flood(how, made, FLOOD, "--texts")
             run.per_cpu.setdefault(side, []).append(per_cpu)
             run.per_wall.setdefault(side, []).append(per_wall)
             texts[side] = report["texts"]
-        for side, how in _sides(files, run.live_settings).items():
+        for side, how in _sides(files, model.kind, run.live_settings).items():
             run.at_pace.setdefault(side, []).append(_live(how, made, model.live, seconds))
     run.same_texts = (sum(a == b for a, b in zip(*texts.values())), len(texts[OURS]))
     print(run, flush=True)
@@ -197,7 +208,7 @@ def crowd(folder: Path) -> Crowd:
     for name, start, query in (
             (OURS, lambda: _ours(files / "bundle"), QUERY),
             (f"{OURS}, `{' '.join(map(str, REFUSING))}`", lambda: _ours(files / "bundle", *REFUSING), QUERY),
-            (PEER, lambda: _peer(files, TRIED[0]), "")):
+            (PEER, lambda: _peer(files, "lstm", TRIED[0]), "")):
         with start() as server:
             _warm(server, made, query)
             report = _load(server, made, "crowd", "--streams", CROWD, query=query)
