@@ -36,8 +36,8 @@ def from_transformers(
 ) -> Bundle:
     """Exports one step of a causal model, writes a bundle, and compares its answers with the model's.
 
-    The model's cache becomes the step's states: of Mamba, Mamba-2, FalconMamba, RWKV-4, xLSTM, RecurrentGemma, and
-    of models that mix recurrent layers with attention over all tokens, as Jamba, Qwen3-Next and Qwen3.5 do.
+    The model's cache becomes the step's states: of Mamba, Mamba-2, FalconMamba, RWKV-4, xLSTM, RecurrentGemma,
+    and of models that mix recurrent layers with attention over all tokens, as Jamba, Qwen3-Next and Qwen3.5 do.
     Other windows of attention are refused.
 
     Args:
@@ -271,7 +271,7 @@ class _OfColumns:
 
 
 class _OfModules:
-    """RecurrentGemma keeps states of recurrent layers in its modules, and windows of keys and values in a cache.
+    """RecurrentGemma keeps states of recurrent layers in modules, and windows of keys and values in a cache.
 
     A window is a state of fixed size, whose places before the first token are masked.
     """
