@@ -29,8 +29,7 @@ constexpr int kMaxAttempts = 5;
 // dies may have in flight: with half of them gone there are no retries. Health is left out: it asks
 // how things are now. round_robin: the default would send everything to the first address of a
 // name. Streams are left out: with a retry policy, a stream whose server dies may wait for ever,
-// beyond its deadline (gRPC 1.51 to 1.81); Client::StreamDecode tries those again that did not
-// begin.
+// beyond its deadline (gRPC 1.51 to 1.81); the client tries those again that did not begin.
 constexpr absl::string_view kServiceConfig = R"({
   "loadBalancingConfig": [{"round_robin": {}}],
   "retryThrottling": {"maxTokens": 500, "tokenRatio": 0.1},
@@ -42,7 +41,8 @@ constexpr absl::string_view kServiceConfig = R"({
       "retryableStatusCodes": ["UNAVAILABLE"]
     }
   }, {
-    "name": [{"service": "beamwright.v1.DecodeService", "method": "StreamDecode"}]
+    "name": [{"service": "beamwright.v1.DecodeService", "method": "StreamDecode"},
+             {"service": "beamwright.v1.TranslateService", "method": "StreamTranslate"}]
   }]
 })";
 constexpr absl::string_view kServiceConfigWithoutRetries = R"({

@@ -126,6 +126,37 @@ struct Client::Impl {
     }
   }
 
+  // Reads the stream that `open` makes to its end. One that fails as Unavailable before its first
+  // message is tried again.
+  template <typename Message>
+  absl::Status ReadStream(
+      absl::Time deadline,
+      const std::function<std::unique_ptr<grpc::ClientReader<Message>>(grpc::ClientContext&)>& open,
+      const std::function<bool(const Message&)>& on_message) {
+    absl::Duration wait = kFirstWait;
+    for (int attempt = 1;; ++attempt) {
+      grpc::ClientContext context;
+      client::Prepare(deadline, authorization, context);
+      const auto reader = open(context);
+      Message message;
+      bool began = false;
+      while (reader->Read(&message)) {
+        began = true;
+        if (!on_message(message)) {
+          context.TryCancel();
+        }
+      }
+      const absl::Status status = FromGrpcStatus(reader->Finish());
+      const absl::Duration pause = RetryAfter(status).value_or(wait);
+      if (began || !absl::IsUnavailable(status) || attempt >= max_attempts ||
+          absl::Now() + pause >= deadline) {
+        return status;
+      }
+      absl::SleepFor(pause);
+      wait = std::min(2 * wait, kLongestWait);
+    }
+  }
+
   std::string address;
   std::string authorization;  // of every call; empty: none
   int max_attempts = 1;       // of a stream
@@ -192,28 +223,12 @@ void Client::CancelOutstanding() { impl_->calls.CancelOutstanding(); }
 
 absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::Time deadline,
                                   const StreamCallback& on_message) {
-  absl::Duration wait = kFirstWait;
-  for (int attempt = 1;; ++attempt) {
-    grpc::ClientContext context;
-    Prepare(deadline, impl_->authorization, context);
-    const auto reader = impl_->NextStubs().decode->StreamDecode(&context, request);
-    v1::StreamDecodeResponse message;
-    bool began = false;
-    while (reader->Read(&message)) {
-      began = true;
-      if (!on_message(message)) {
-        context.TryCancel();
-      }
-    }
-    const absl::Status status = FromGrpcStatus(reader->Finish());
-    const absl::Duration pause = RetryAfter(status).value_or(wait);
-    if (began || !absl::IsUnavailable(status) || attempt >= impl_->max_attempts ||
-        absl::Now() + pause >= deadline) {
-      return status;
-    }
-    absl::SleepFor(pause);
-    wait = std::min(2 * wait, kLongestWait);
-  }
+  return impl_->ReadStream<v1::StreamDecodeResponse>(
+      deadline,
+      [&](grpc::ClientContext& context) {
+        return impl_->NextStubs().decode->StreamDecode(&context, request);
+      },
+      on_message);
 }
 
 absl::Status Client::Recognize(const v1::RecognizeConfig& config, absl::Time deadline,
@@ -283,6 +298,16 @@ absl::StatusOr<v1::TranslateResponse> Client::Translate(const v1::TranslateReque
   BW_RETURN_IF_ERROR(
       FromGrpcStatus(impl_->NextStubs().translate->Translate(&context, request, &response)));
   return response;
+}
+
+absl::Status Client::StreamTranslate(const v1::TranslateRequest& request, absl::Time deadline,
+                                     const TranslateCallback& on_message) {
+  return impl_->ReadStream<v1::TranslateResponse>(
+      deadline,
+      [&](grpc::ClientContext& context) {
+        return impl_->NextStubs().translate->StreamTranslate(&context, request);
+      },
+      on_message);
 }
 
 absl::StatusOr<v1::ListModelsResponse> Client::ListModels(absl::Time deadline) {

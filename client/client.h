@@ -81,6 +81,8 @@ using StreamCallback = std::function<bool(const v1::StreamDecodeResponse&)>;
 // The same of a recognition.
 using RecognizeCallback = std::function<bool(const v1::RecognizeResponse&)>;
 
+using TranslateCallback = std::function<bool(const v1::TranslateResponse&)>;
+
 // Called exactly once for each call, on a thread that all calls share (or in a CallbackLoop): it
 // must not block.
 using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
@@ -152,6 +154,11 @@ class Client {
   // Translates texts by the server's translation models; fails as a whole.
   absl::StatusOr<v1::TranslateResponse> Translate(const v1::TranslateRequest& request,
                                                   absl::Time deadline);
+
+  // The same, handed over as it is translated; the last message has what is left of the answer.
+  // Cancelled if the callback ended the call.
+  absl::Status StreamTranslate(const v1::TranslateRequest& request, absl::Time deadline,
+                               const TranslateCallback& on_message);
 
   absl::StatusOr<v1::ListModelsResponse> ListModels(absl::Time deadline);
 

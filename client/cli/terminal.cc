@@ -68,26 +68,42 @@ Progress::~Progress() {
 }
 
 void Progress::Update(int64_t num_sources, int64_t num_bytes) {
-  if (!enabled_ || num_sources < kLongInput) {
+  if (num_sources < kLongInput || !IsDue()) {
     return;
   }
+  const double rate =
+      static_cast<double>(num_sources) / absl::ToDoubleSeconds(last_drawn_ - start_);
+  const double share =
+      total_bytes_ > 0 ? static_cast<double>(num_bytes) / static_cast<double>(total_bytes_) : -1;
+  Draw(share, absl::StrCat(WithCommas(num_sources), " sources, ",
+                           WithCommas(static_cast<int64_t>(rate)), "/s"));
+}
+
+void Progress::Update(double share) {
+  if (IsDue()) {
+    Draw(share, "");
+  }
+}
+
+bool Progress::IsDue() {
   const absl::Time now = absl::Now();
-  if (now - last_drawn_ < kRedraw) {
-    return;
+  if (!enabled_ || now - last_drawn_ < kRedraw) {
+    return false;
   }
   last_drawn_ = now;
+  return true;
+}
+
+// A bar, unless the share is negative, and the text.
+void Progress::Draw(double share, absl::string_view text) {
   std::string line = "\r\x1b[K";
-  if (total_bytes_ > 0) {
-    const double fraction =
-        std::min(1.0, static_cast<double>(num_bytes) / static_cast<double>(total_bytes_));
-    const auto filled = static_cast<size_t>(fraction * kBarWidth);
+  if (share >= 0) {
+    share = std::min(1.0, share);
+    const auto filled = static_cast<size_t>(share * kBarWidth);
     absl::StrAppendFormat(&line, "[%s%s] %3.0f %%  ", std::string(filled, '#'),
-                          std::string(kBarWidth - filled, '.'), 100 * fraction);
+                          std::string(kBarWidth - filled, '.'), 100 * share);
   }
-  const double rate = static_cast<double>(num_sources) / absl::ToDoubleSeconds(now - start_);
-  absl::StrAppend(&line, WithCommas(num_sources), " sources, ",
-                  WithCommas(static_cast<int64_t>(rate)), "/s");
-  std::cerr << line << std::flush;
+  std::cerr << line << text << std::flush;
 }
 
 }  // namespace beamwright::client

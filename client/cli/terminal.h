@@ -33,8 +33,13 @@ class Progress {
 
   // Sources answered and bytes of input read so far. Redraws a few times a second at most.
   void Update(int64_t num_sources, int64_t num_bytes);
+  // Of a file that is worked on as a whole: the share that is done, from 0 to 1.
+  void Update(double share);
 
  private:
+  bool IsDue();
+  void Draw(double share, absl::string_view text);
+
   bool enabled_;
   int64_t total_bytes_;
   absl::Time start_;

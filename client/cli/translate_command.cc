@@ -1,4 +1,4 @@
-// beamwright translate: lines in, their translations out.
+// beamwright translate: lines or a file in, their translations out.
 #include <deque>
 #include <filesystem>
 #include <future>
@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/answers.h"
 #include "client/cli/cli.h"
@@ -17,6 +19,8 @@
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
+#include "ops/base/file.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::client {
 namespace {
@@ -130,10 +134,69 @@ void Print(const TranslateFlags& flags, Batch& batch, v1::TranslateResponse& res
   std::cout.flush();
 }
 
+// Unspecified: a file of lines.
+v1::TextFormat FormatOf(const std::string& file) {
+  constexpr std::pair<const char*, v1::TextFormat> kFormats[] = {
+      {".html", v1::TEXT_FORMAT_HTML}, {".htm", v1::TEXT_FORMAT_HTML},
+      {".xml", v1::TEXT_FORMAT_XML},   {".srt", v1::TEXT_FORMAT_SRT},
+      {".vtt", v1::TEXT_FORMAT_VTT},   {".po", v1::TEXT_FORMAT_PO},
+      {".docx", v1::TEXT_FORMAT_DOCX}, {".odt", v1::TEXT_FORMAT_ODT}};
+  for (const auto& [ending, format] : kFormats) {
+    if (absl::EndsWithIgnoreCase(file, ending)) {
+      return format;
+    }
+  }
+  return v1::TEXT_FORMAT_UNSPECIFIED;
+}
+
+// A file that is one text or document: what becomes of it goes to standard output as it is.
+int TranslateWhole(const CLI::App& command, const TranslateFlags& flags, Client& client) {
+  v1::TranslateRequest request = flags.request;
+  request.set_format(FormatOf(flags.files[0]));
+  absl::StatusOr<std::string> content = ReadFile(flags.files[0]);
+  if (!content.ok()) {
+    return UsageError(command, content.status().message());
+  }
+  if (request.format() == v1::TEXT_FORMAT_DOCX || request.format() == v1::TEXT_FORMAT_ODT) {
+    request.set_document(*std::move(content));
+  } else if (const absl::Status status = CheckUtf8(*content); !status.ok()) {
+    return Failure(command, absl::StrCat(flags.files[0], ": ", status.message()));
+  } else {
+    request.add_texts(*std::move(content));
+  }
+  std::string translated;
+  absl::Status status;
+  {
+    Progress progress(0);
+    status = client.StreamTranslate(
+        request, flags.connection.Deadline(), [&](const v1::TranslateResponse& message) {
+          progress.Update(message.done());
+          translated +=
+              message.translations().empty() ? message.document() : message.translations(0).text();
+          return true;
+        });
+  }
+  if (!status.ok()) {
+    return Failure(command, Explain(status, flags.connection));
+  }
+  std::cout << translated << std::flush;
+  return std::cout ? kExitOk : Failure(command, "cannot write to standard output");
+}
+
 int Translate(const CLI::App& command, const TranslateFlags& flags) {
+  const bool is_whole =
+      absl::c_any_of(flags.files, [](const std::string& file) { return FormatOf(file) != 0; });
+  if (is_whole && (flags.files.size() > 1 || flags.json || flags.request.alternatives() > 0)) {
+    return UsageError(command,
+                      "a file of markup, of subtitles or of an office is translated alone, and "
+                      "without --json and --alternatives");
+  }
   auto client = Client::Connect(flags.connection.client);
   if (!client.ok()) {
     return UsageError(command, client.status().message());
+  }
+  if (is_whole) {
+    return TranslateWhole(command, flags, **client);
   }
   Lines lines(flags.files);
   if (const absl::Status opened = lines.OpenNext(); !opened.ok()) {
@@ -190,9 +253,13 @@ int Translate(const CLI::App& command, const TranslateFlags& flags) {
 }  // namespace
 
 Command AddTranslateCommand(CLI::App& parent) {
-  CLI::App* app = parent.add_subcommand("translate", "Translate lines of text.");
+  CLI::App* app = parent.add_subcommand("translate", "Translate lines of text, or a file.");
   auto flags = std::make_shared<TranslateFlags>();
-  app->add_option("FILE", flags->files, "Files of text; - is standard input.")->group("Input");
+  app->add_option(
+         "FILE", flags->files,
+         "Files of lines, or one .html, .xml, .srt, .vtt, .po, .docx or .odt; - is standard "
+         "input.")
+      ->group("Input");
   app->add_option("--source", *flags->request.mutable_source_language(),
                   "Language of the text, as a BCP 47 tag, or auto.")
       ->type_name("LANGUAGE")
@@ -220,6 +287,7 @@ Command AddTranslateCommand(CLI::App& parent) {
       "Examples:\n"
       "  echo 'Good morning!' | beamwright translate --source en --target fr\n"
       "  beamwright translate --source de --target en letter.txt > letter.en.txt\n"
+      "  beamwright translate --source de --target en letter.docx > letter.en.docx\n"
       "Exit code: 0 all translated, 1 a line or the server failed, 2 wrong command line.");
   return {app, [app, flags] { return Translate(*app, *flags); }};
 }

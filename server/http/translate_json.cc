@@ -219,7 +219,8 @@ absl::StatusOr<TranslateBody> ReadFileBody(Struct members) {
       {".txt", v1::TEXT_FORMAT_PLAIN}, {".html", v1::TEXT_FORMAT_HTML},
       {".htm", v1::TEXT_FORMAT_HTML},  {".xml", v1::TEXT_FORMAT_XML},
       {".srt", v1::TEXT_FORMAT_SRT},   {".vtt", v1::TEXT_FORMAT_VTT},
-      {".po", v1::TEXT_FORMAT_PO}};
+      {".po", v1::TEXT_FORMAT_PO},     {".docx", v1::TEXT_FORMAT_DOCX},
+      {".odt", v1::TEXT_FORMAT_ODT}};
   TranslateBody body;
   status::Faults faults;
   v1::TranslateRequest& request = body.request;
@@ -232,14 +233,12 @@ absl::StatusOr<TranslateBody> ReadFileBody(Struct members) {
   Value* const file = FindMember(members, kFileMember);
   if (file == nullptr || !file->has_string_value()) {
     faults.Add("file", "is not set; send one as multipart/form-data");
-  } else if (IsOfficeFile(name)) {
-    body.file = {
-        absl::EndsWith(name, ".odt") ? translate::OfficeKind::kOdt : translate::OfficeKind::kDocx,
-        std::move(*file->mutable_string_value())};
   } else if (request.format() == v1::TEXT_FORMAT_UNSPECIFIED) {
     faults.Add(
         "file",
         "has a name that ends in none of .txt, .html, .xml, .srt, .vtt, .po, .docx and .odt");
+  } else if (IsOfficeFile(name)) {
+    request.set_document(std::move(*file->mutable_string_value()));
   } else if (!CheckUtf8(file->string_value()).ok()) {  // another part has the name of a text
     faults.Add("file", "is not UTF-8");
   } else {
@@ -328,14 +327,15 @@ std::string WriteTranslateBody(const TranslateBody& asked, const v1::TranslateRe
 }
 
 std::string WriteFileBody(const TranslateBody& asked, const v1::TranslateResponse& response) {
-  const translate::OfficeKind kind = asked.file.kind;
+  const v1::TextFormat format = asked.request.format();
   const char* const type =
-      kind == translate::OfficeKind::kDocx
+      format == v1::TEXT_FORMAT_DOCX
           ? "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-      : kind == translate::OfficeKind::kOdt            ? "application/vnd.oasis.opendocument.text"
-      : asked.request.format() == v1::TEXT_FORMAT_HTML ? "text/html;charset=utf-8"
-                                                       : "text/plain;charset=utf-8";
-  const std::string& content = response.translations(0).text();
+      : format == v1::TEXT_FORMAT_ODT  ? "application/vnd.oasis.opendocument.text"
+      : format == v1::TEXT_FORMAT_HTML ? "text/html;charset=utf-8"
+                                       : "text/plain;charset=utf-8";
+  const std::string& content =
+      response.translations().empty() ? response.document() : response.translations(0).text();
   JsonWriter json;
   json.BeginObject();
   json.Key("translatedFileUrl")

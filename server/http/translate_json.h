@@ -14,7 +14,6 @@
 #include "server/http/listener.h"
 #include "server/translate/detect.h"
 #include "server/translate/directions.h"
-#include "server/translate/office_package.h"
 
 namespace beamwright::http {
 
@@ -30,8 +29,7 @@ std::string TextMember(const google::protobuf::Struct& members, const std::strin
 
 struct TranslateBody {
   v1::TranslateRequest request;
-  bool is_list = false;        // the member q is a list, and so is the answer
-  translate::OfficeFile file;  // in the place of the request's texts
+  bool is_list = false;  // the member q is a list, and so is the answer
 };
 
 // The members of a request to /translate. InvalidArgument naming every member that is missing or

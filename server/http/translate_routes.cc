@@ -219,15 +219,13 @@ HttpReply TranslateRoutes::Translate(const HttpRequest& request, const access::I
     kept->is_list = body->is_list;
     kept->request.set_alternatives(asked->alternatives());
     kept->request.set_format(asked->format());
-    kept->file.kind = body->file.kind;
   } else {
     asked = body.status();
   }
   return AnswerLater<v1::TranslateResponse>(
       request, core_.state(), {serving::Method::kHttpTranslate, identity, timeout_},
       [&](const serving::Caller& caller, translate::TranslateDone done) {
-        translate::OfficeFile file = body.ok() ? std::move(body->file) : translate::OfficeFile();
-        translator_->TranslateFile(std::move(asked), std::move(file), caller, std::move(done));
+        translator_->Translate(std::move(asked), caller, std::move(done));
       },
       [kept, is_file](const absl::StatusOr<v1::TranslateResponse>& answer) {
         if (!answer.ok()) {

@@ -6,6 +6,7 @@
 #include "server/rpc/decode_call.h"
 #include "server/rpc/recognize_call.h"
 #include "server/rpc/stream_decode_call.h"
+#include "server/rpc/stream_translate_call.h"
 #include "server/serving/decode.h"
 #include "server/serving/scorer.h"
 
@@ -19,6 +20,10 @@ TranslateService::TranslateService(const Gate& gate, serving::Core& core) : tran
                    const serving::Caller& caller, translate::TranslateDone done) {
               translator_.Translate(std::move(request), caller, std::move(done));
             }));
+  Serve("StreamTranslate",
+        [this, &gate, &core](const GuardedMethod& method, grpc::CallbackServerContext& context) {
+          return StreamTranslateCall::Start(gate, core, translator_, context, method);
+        });
 }
 
 ModelService::ModelService(const Gate& gate, const serving::ModelRegistry& models) {

@@ -39,6 +39,8 @@ absl::string_view NameOf(Method method) {
     case Method::kTranslate:
     case Method::kHttpTranslate:
       return "Translate";
+    case Method::kStreamTranslate:
+      return "StreamTranslate";
     case Method::kGrpcOther:
     case Method::kHttpOther:
       break;

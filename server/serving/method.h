@@ -22,6 +22,7 @@ enum class Method {
   kModelStreamInfer,
   kRecognize,
   kTranslate,
+  kStreamTranslate,
   kGrpcOther,
   kHttpDecode,
   kHttpStreamDecode,

@@ -1,5 +1,7 @@
 #include "server/translate/call_plan.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,11 +12,21 @@
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "server/translate/office_package.h"
 
 namespace beamwright::translate {
 namespace {
 
-absl::Status CheckRequest(const v1::TranslateRequest& request, bool is_office) {
+// Of a stream's parts: the first ones are short, so that it begins early; the last sentences of a
+// part leave the engine less busy, so that few parts are better.
+constexpr size_t kLeastPartBytes = size_t{1} << 10;
+constexpr size_t kMostPartBytes = size_t{64} << 10;
+
+bool IsOffice(const v1::TranslateRequest& request) {
+  return OfficeKindOf(request.format()) != OfficeKind::kNone;
+}
+
+absl::Status CheckRequest(const v1::TranslateRequest& request) {
   status::Faults faults;
   bundle::CheckRules(request, "", faults);
   for (const auto& [field, value] : {std::pair("source_language", &request.source_language()),
@@ -35,7 +47,7 @@ absl::Status CheckRequest(const v1::TranslateRequest& request, bool is_office) {
   for (const std::string& text : request.texts()) {
     characters += CountCharacters(text);
   }
-  if (characters > kMaxCharacters && !is_office) {
+  if (characters > kMaxCharacters && !IsOffice(request)) {  // most of an office file is markup
     faults.Add("texts", "have ", characters, " characters; at most ", kMaxCharacters,
                " are allowed in a call");
   }
@@ -53,8 +65,8 @@ absl::Status FindSources(const Directions& directions, const v1::TranslateReques
   }
   constexpr size_t kMostBytes = size_t{64} << 10;
   constexpr double kSure = 50;  // beyond it CLD2 is, and it means most of the text
-  const bool is_html =
-      request.format() == v1::TEXT_FORMAT_HTML || request.format() == v1::TEXT_FORMAT_XML;
+  const bool is_html = request.format() == v1::TEXT_FORMAT_HTML ||
+                       request.format() == v1::TEXT_FORMAT_XML || IsOffice(request);
   std::string all;
   for (int i = 0; i < request.texts_size() && all.size() <= kMostBytes; ++i) {
     absl::StrAppend(&all, request.texts(i), "\n");
@@ -115,22 +127,32 @@ TranslationModels ListTranslationModels(serving::Core& core) {
 }
 
 absl::StatusOr<CallPlan> PlanCall(serving::Core& core, const v1::TranslateRequest& request,
-                                  absl::Time now, bool is_office) {
-  BW_RETURN_IF_ERROR(CheckRequest(request, is_office));
+                                  absl::Time now, bool in_parts) {
+  BW_RETURN_IF_ERROR(CheckRequest(request));
   const TranslationModels served = ListTranslationModels(core);
   CallPlan plan;
   BW_RETURN_IF_ERROR(FindSources(served.directions, request, plan));
   std::map<std::string, size_t> groups;  // by language
+  size_t part_bytes = 0;
+  size_t most_bytes = in_parts ? kLeastPartBytes : std::numeric_limits<size_t>::max();
   for (int i = 0; i < request.texts_size(); ++i) {
+    if (part_bytes >= most_bytes) {
+      plan.groups.back().ends_part = true;
+      groups.clear();
+      part_bytes = 0;
+      most_bytes = std::min(most_bytes * 2, kMostPartBytes);
+    }
+    part_bytes += request.texts(i).size();
     const std::string& language = plan.sources[static_cast<size_t>(i)].language;
     const auto [found, is_new] = groups.try_emplace(language, plan.groups.size());
     if (is_new) {
       BW_ASSIGN_OR_RETURN(Route route, served.directions.Find(language, request.target_language()));
-      plan.groups.push_back({std::move(route), {}, {}});
+      plan.groups.push_back({std::move(route), {}, {}, false});
       BW_RETURN_IF_ERROR(FindModels(core, served, request, now, plan.groups.back()));
     }
     plan.groups[found->second].texts.push_back(i);
   }
+  plan.groups.back().ends_part = true;
   if (plan.source.language.empty()) {
     plan.source.language = plan.groups[0].route.source;
   }

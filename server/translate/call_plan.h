@@ -33,22 +33,25 @@ struct LanguageGroup {
   Route route;
   std::vector<serving::ServedModelPtr> models;  // empty: the texts are in the target language
   std::vector<int> texts;                       // numbers in the request, ascending
+  bool ends_part = false;  // all texts up to the last of its part are in this group or earlier ones
 };
 
 struct CallPlan {
   // Of each text; a confidence of 0: the request names the language.
   std::vector<DetectedLanguage> sources;
-  DetectedLanguage source;            // of the whole call, as the response reports it
-  std::vector<LanguageGroup> groups;  // in the order of their first texts; one at least
+  DetectedLanguage source;  // of the whole call, as the response reports it
+  // By part, and within a part in the order of their first texts; one at least.
+  std::vector<LanguageGroup> groups;
 };
 
 // Checks the fields of a request and plans its call. Loads no model.
 // Errors: InvalidArgument naming fields of TranslateRequest: a broken rule, a language that is not
 // served or cannot be detected, a glossary where two models translate one after the other.
-// Unavailable if a model of a route is paused or in quarantine at `now`. is_office: the texts are
-// parts of an office file, whose characters the caller counts without their markup.
+// Unavailable if a model of a route is paused or in quarantine at `now`. Of office files, whose
+// parts are the texts, the caller counts the characters. in_parts: texts that follow each other
+// form parts, otherwise all form one.
 absl::StatusOr<CallPlan> PlanCall(serving::Core& core, const v1::TranslateRequest& request,
-                                  absl::Time now, bool is_office);
+                                  absl::Time now, bool in_parts);
 
 }  // namespace beamwright::translate
 

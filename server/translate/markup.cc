@@ -21,6 +21,7 @@
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "server/translate/entities.h"
+#include "server/translate/office_markup.h"
 #include "server/translate/tag.h"
 #include "server/translate/text_files.h"
 #include "server/translate/unit_builder.h"
@@ -390,6 +391,10 @@ absl::StatusOr<Document> ParseDocument(absl::string_view text,
       return ParseSubtitles(text, options.format() == v1::TEXT_FORMAT_VTT);
     case v1::TEXT_FORMAT_PO:
       return ParsePo(text);
+    case v1::TEXT_FORMAT_DOCX:
+      return ParseWordPart(text);
+    case v1::TEXT_FORMAT_ODT:
+      return ParseOpenDocumentPart(text);
     default:
       return ParsePlain(text);
   }

@@ -114,6 +114,12 @@ absl::StatusOr<OfficePart> ReadPart(zip_t* archive, zip_uint64_t index, std::str
 
 }  // namespace
 
+OfficeKind OfficeKindOf(v1::TextFormat format) {
+  return format == v1::TEXT_FORMAT_DOCX  ? OfficeKind::kDocx
+         : format == v1::TEXT_FORMAT_ODT ? OfficeKind::kOdt
+                                         : OfficeKind::kNone;
+}
+
 absl::StatusOr<std::vector<OfficePart>> ReadOfficeFile(absl::string_view file, OfficeKind kind) {
   Source source;
   BW_ASSIGN_OR_RETURN(const Archive archive, Open(file, ZIP_RDONLY, source));

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "beamwright/v1/translate.pb.h"
 
 namespace beamwright::translate {
 
@@ -17,10 +18,8 @@ inline constexpr int64_t kMaxOfficeEntries = 4096;
 
 enum class OfficeKind { kNone, kDocx, kOdt };
 
-struct OfficeFile {
-  OfficeKind kind = OfficeKind::kNone;
-  std::string content;
-};
+// Of a request's format.
+OfficeKind OfficeKindOf(v1::TextFormat format);
 
 struct OfficePart {
   std::string name;

@@ -21,19 +21,20 @@ bool IsForLaterOf(const absl::Status& status) {
 
 void SentenceDecoder::Start(serving::Core& core, serving::ModelPtr model,
                             const engine::CallOptions& call, std::vector<Sentence> sentences,
-                            size_t most_in_flight, Done done) {
+                            size_t most_in_flight, Done done, Progress progress) {
   std::make_shared<SentenceDecoder>(core, std::move(model), call, std::move(sentences),
-                                    most_in_flight, std::move(done))
+                                    most_in_flight, std::move(done), std::move(progress))
       ->Pump();
 }
 
 SentenceDecoder::SentenceDecoder(serving::Core& core, serving::ModelPtr model,
                                  const engine::CallOptions& call, std::vector<Sentence> sentences,
-                                 size_t most_in_flight, Done done)
+                                 size_t most_in_flight, Done done, Progress progress)
     : core_(core),
       model_(std::move(model)),
       call_(call),
       done_(std::move(done)),
+      progress_(std::move(progress)),
       sentences_(std::move(sentences)) {
   result_.most_in_flight = most_in_flight;
 }
@@ -61,6 +62,9 @@ void SentenceDecoder::Pump() {
         is_pumping_ = false;
         return;
       }
+    }
+    if (progress_ != nullptr && num_back > 0) {
+      progress_(num_back);
     }
     for (const size_t number : batch) {
       Submit(number, num_back);

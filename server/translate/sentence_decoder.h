@@ -52,14 +52,19 @@ struct DecodedSentences {
 class SentenceDecoder : public std::enable_shared_from_this<SentenceDecoder> {
  public:
   using Done = std::function<void(DecodedSentences)>;
+  // How many sentences are done; not called at the same time as itself or Done.
+  using Progress = std::function<void(size_t)>;
 
-  // Decodes the sentences by `model`; `done` is called once, on any thread or within Start. After
-  // a failure no further sentence is handed to the engine. The core must outlive the pass.
+  // Decodes the sentences by `model`, and reports progress now and then; `done` is called once, on
+  // any thread or within Start. After a failure no further sentence is handed to the engine. The
+  // core must outlive the pass.
   static void Start(serving::Core& core, serving::ModelPtr model, const engine::CallOptions& call,
-                    std::vector<Sentence> sentences, size_t most_in_flight, Done done);
+                    std::vector<Sentence> sentences, size_t most_in_flight, Done done,
+                    Progress progress);
 
   SentenceDecoder(serving::Core& core, serving::ModelPtr model, const engine::CallOptions& call,
-                  std::vector<Sentence> sentences, size_t most_in_flight, Done done);
+                  std::vector<Sentence> sentences, size_t most_in_flight, Done done,
+                  Progress progress);
 
  private:
   void Pump();
@@ -79,6 +84,7 @@ class SentenceDecoder : public std::enable_shared_from_this<SentenceDecoder> {
   const serving::ModelPtr model_;
   const engine::CallOptions call_;
   const Done done_;
+  const Progress progress_;  // may be null
   // A sentence belongs to the thread that submits it, then to the one that takes its answer.
   std::vector<Sentence> sentences_;
   // The first sentence that has not been handed to the engine. Written by the thread that pumps.

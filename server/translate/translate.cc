@@ -13,8 +13,8 @@
 #include "server/translate/call_plan.h"
 #include "server/translate/join_unit.h"
 #include "server/translate/markup.h"
-#include "server/translate/office_markup.h"
 #include "server/translate/office_package.h"
+#include "server/translate/part_sender.h"
 #include "server/translate/sentence_decoder.h"
 
 namespace beamwright::translate {
@@ -33,14 +33,15 @@ constexpr int64_t kHeldPerByteOfOffice = 96;  // an element has the tags of runs
 // callbacks share it.
 class Translator::Call : public std::enable_shared_from_this<Call> {
  public:
-  Call(Translator& translator, OfficeFile file, const serving::Caller& caller, TranslateDone done)
+  // part: null, the answer is one message.
+  Call(Translator& translator, const serving::Caller& caller, TranslatePart part,
+       TranslateDone done)
       : translator_(translator),
         core_(translator.core_),
         caller_(caller),
         started_(SteadyNow()),
-        done_(std::move(done)),
-        file_(std::move(file)),
-        is_office_(file_.kind != OfficeKind::kNone) {}
+        parts_(std::move(part)),
+        done_(std::move(done)) {}
 
   void Start(absl::StatusOr<v1::TranslateRequest> request) {
     absl::Status status;
@@ -121,7 +122,8 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     BW_RETURN_IF_ERROR(core_.state().CheckAccepting());
     BW_RETURN_IF_ERROR(request.status());
     BW_RETURN_IF_ERROR(OpenDocument(*request));
-    BW_ASSIGN_OR_RETURN(plan_, PlanCall(core_, *request, started_, is_office_));
+    BW_ASSIGN_OR_RETURN(plan_,
+                        PlanCall(core_, *request, started_, parts_.is_stream() && !is_office_));
     num_alternatives_ = static_cast<size_t>(request->alternatives());
     const bool is_plain = request->format() <= v1::TEXT_FORMAT_PLAIN;
     const int64_t per_byte = is_plain     ? kHeldPerByte
@@ -131,6 +133,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     for (const std::string& text : request->texts()) {
       bytes += static_cast<int64_t>(text.size());
     }
+    parts_.Begin(bytes);
     BW_ASSIGN_OR_RETURN(hold_, core_.memory().Reserve(bytes * per_byte));
     call_ = core_.NextCall();
     BW_RETURN_IF_ERROR(Parse(*request));
@@ -146,14 +149,25 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 
   // The parts of an office file become the request's texts.
   absl::Status OpenDocument(v1::TranslateRequest& request) {
+    const OfficeKind kind = OfficeKindOf(request.format());
+    is_office_ = kind != OfficeKind::kNone;
+    status::Faults faults;
+    if (is_office_ == request.document().empty()) {
+      faults.Add("document", is_office_ ? "is not set" : "is set, but format is not DOCX or ODT");
+    } else if (is_office_ && !request.texts().empty()) {
+      faults.Add("texts", "are set, but format is that of a document");
+    }
+    if (is_office_ && request.alternatives() > 0) {
+      faults.Add("alternatives", "are not given of documents");
+    }
+    BW_RETURN_IF_ERROR(status::OkOrInvalid(faults));
     if (!is_office_) {
       return absl::OkStatus();
     }
-    request.set_format(v1::TEXT_FORMAT_XML);
     BW_ASSIGN_OR_RETURN(file_hold_,
-                        core_.memory().Reserve(static_cast<int64_t>(file_.content.size()) * 2 +
+                        core_.memory().Reserve(static_cast<int64_t>(request.document().size()) * 2 +
                                                static_cast<int64_t>(kMaxOfficeXmlBytes)));
-    auto parts = ReadOfficeFile(file_.content, file_.kind);
+    auto parts = ReadOfficeFile(request.document(), kind);
     if (!parts.ok()) {
       return status::InvalidField("document", parts.status().message());
     }
@@ -179,8 +193,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
                        std::move(*response_.mutable_translations(i)->mutable_text())});
     }
     response_.clear_translations();
-    BW_ASSIGN_OR_RETURN(*response_.add_translations()->mutable_text(),
-                        WriteOfficeFile(file_.content, parts));
+    BW_ASSIGN_OR_RETURN(*response_.mutable_document(), WriteOfficeFile(request_.document(), parts));
     return absl::OkStatus();
   }
 
@@ -189,11 +202,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     documents_.resize(static_cast<size_t>(request.texts_size()));
     for (const LanguageGroup& group : plan_.groups) {
       for (const int i : group.models.empty() ? std::vector<int>() : group.texts) {
-        const std::string& text = request.texts(i);
-        absl::StatusOr<Document> document = file_.kind == OfficeKind::kDocx ? ParseWordPart(text)
-                                            : file_.kind == OfficeKind::kOdt
-                                                ? ParseOpenDocumentPart(text)
-                                                : ParseDocument(text, request);
+        absl::StatusOr<Document> document = ParseDocument(request.texts(i), request);
         if (!document.ok()) {
           return AtText(static_cast<size_t>(i), document.status().message());
         }
@@ -306,10 +315,28 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     options.tenant = caller_.tenant;
     options.priority = caller_.priority;
     options.call = call_;
-    SentenceDecoder::Start(core_, model_, options, std::move(sentences_), most_in_flight_,
-                           [self = shared_from_this()](DecodedSentences decoded) {
-                             self->EndPass(std::move(decoded));
-                           });
+    SentenceDecoder::Progress progress;
+    if (parts_.is_stream()) {
+      progress = [this, num_sentences = sentences_.size()](size_t num_done) {
+        const double passes = static_cast<double>(pass_) +
+                              static_cast<double>(num_done) / static_cast<double>(num_sentences);
+        parts_.Report(GroupBytes(), passes / static_cast<double>(group().models.size()), response_);
+      };
+    }
+    SentenceDecoder::Start(
+        core_, model_, options, std::move(sentences_), most_in_flight_,
+        [self = shared_from_this()](DecodedSentences decoded) {
+          self->EndPass(std::move(decoded));
+        },
+        std::move(progress));
+  }
+
+  int64_t GroupBytes() const {
+    int64_t bytes = 0;
+    for (const int number : group().texts) {
+      bytes += static_cast<int64_t>(request_.texts(number).size());
+    }
+    return bytes;
   }
 
   // Starts the next pass or the next language, or answers the call.
@@ -331,12 +358,18 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       StartPass();
       return;
     }
+    parts_.Count(GroupBytes());
     WriteGroup();
+    num_texts_done_ = std::max(num_texts_done_, group().texts.back() + 1);
+    const bool ends_part = group().ends_part;
     if (++group_ == plan_.groups.size()) {
       Answer(status);
-    } else {
-      StartGroup();
+      return;
     }
+    if (ends_part) {
+      parts_.SendTexts(num_texts_done_, response_);
+    }
+    StartGroup();
   }
 
   absl::Status Outcome(const DecodedSentences& decoded) const {
@@ -414,6 +447,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       done_(status);
       return;
     }
+    parts_.Finish(response_);
     done_(std::move(response_));
   }
 
@@ -463,17 +497,18 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   serving::Core& core_;
   const serving::Caller caller_;
   const absl::Time started_;
+  PartSender parts_;
   const TranslateDone done_;
   serving::MemoryAccount::Hold hold_;
   serving::MemoryAccount::Hold file_hold_;  // of an office file and its parts
-  const OfficeFile file_;
-  const bool is_office_;
+  bool is_office_ = false;
   std::vector<std::string> part_names_;  // of an office file, one for each text
   CallPlan plan_;
   uint64_t call_ = 0;
   size_t num_alternatives_ = 0;
   v1::TranslateRequest request_;
   v1::TranslateResponse response_;
+  int num_texts_done_ = 0;           // all before this number, once a part has ended
   std::vector<Document> documents_;  // of each text
   // Of the language's texts.
   size_t group_ = 0;
@@ -496,12 +531,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 
 void Translator::Translate(absl::StatusOr<v1::TranslateRequest> request,
                            const serving::Caller& caller, TranslateDone done) {
-  TranslateFile(std::move(request), {}, caller, std::move(done));
+  std::make_shared<Call>(*this, caller, nullptr, std::move(done))->Start(std::move(request));
 }
 
-void Translator::TranslateFile(absl::StatusOr<v1::TranslateRequest> request, OfficeFile file,
-                               const serving::Caller& caller, TranslateDone done) {
-  std::make_shared<Call>(*this, std::move(file), caller, std::move(done))
+void Translator::TranslateInParts(absl::StatusOr<v1::TranslateRequest> request,
+                                  const serving::Caller& caller, TranslatePart part,
+                                  TranslateDone done) {
+  std::make_shared<Call>(*this, caller, std::move(part), std::move(done))
       ->Start(std::move(request));
 }
 

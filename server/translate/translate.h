@@ -18,7 +18,6 @@
 #include "server/serving/core.h"
 #include "server/translate/detect.h"
 #include "server/translate/directions.h"
-#include "server/translate/office_package.h"
 #include "server/translate/sentences.h"
 
 namespace beamwright::translate {
@@ -28,6 +27,7 @@ namespace beamwright::translate {
 inline constexpr int kMaxSentenceTokens = 128;
 
 using TranslateDone = std::function<void(absl::StatusOr<v1::TranslateResponse>)>;
+using TranslatePart = std::function<void(v1::TranslateResponse)>;
 
 // Thread-safe. The core must outlive it.
 class Translator {
@@ -42,10 +42,10 @@ class Translator {
   void Translate(absl::StatusOr<v1::TranslateRequest> request, const serving::Caller& caller,
                  TranslateDone done);
 
-  // The same of the texts of an office file, in the place of the request's. The response has one
-  // translation, whose text is the file's bytes. Errors of the file name the field `document`.
-  void TranslateFile(absl::StatusOr<v1::TranslateRequest> request, OfficeFile file,
-                     const serving::Caller& caller, TranslateDone done);
+  // The same as a stream: before `done` gets the last message or the error, `part` gets the others,
+  // on any thread, one after the other.
+  void TranslateInParts(absl::StatusOr<v1::TranslateRequest> request, const serving::Caller& caller,
+                        TranslatePart part, TranslateDone done);
 
   // What is translated now, by code.
   std::vector<Language> Languages() const;

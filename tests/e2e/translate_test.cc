@@ -17,6 +17,7 @@
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/secured.h"
 #include "tests/support/marian_model.h"
+#include "tests/support/zip_file.h"
 #include "tests/tools/graph/shell.h"
 
 namespace beamwright::e2e {
@@ -337,6 +338,96 @@ TEST_F(TranslateTest, TheCommandLineTranslatesFilesAndStandardInput) {
       {"translate", "--source", "en", "--target", "xx", "--server", server_->address()}, "w4\n");
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_THAT(wrong.err, HasSubstr("'xx' is not supported; the languages are en, es, fr"));
+}
+
+TEST_F(TranslateTest, AStreamHasTheSameAnswerInParts) {
+  // Parts of 1 KiB, 2 KiB and so on; French is the target, so that its texts stay.
+  std::vector<std::string> texts;
+  for (int i = 0; i < 600; ++i) {
+    texts.push_back(i % 7 == 0 ? "" : i % 3 == 0 ? "w4 w6 w9! w10" : " w8 w3!\n");
+  }
+  v1::TranslateRequest request = RequestOf(texts, "fr");
+  request.set_alternatives(1);
+  const auto [status, whole] = Call(*server_, request);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  const auto stream = [](const v1::TranslateRequest& asked,
+                         std::vector<v1::TranslateResponse>& messages) {
+    const auto stub = v1::TranslateService::NewStub(Connect(server_->address()));
+    grpc::ClientContext context;
+    const auto reader = stub->StreamTranslate(&context, asked);
+    v1::TranslateResponse message;
+    while (reader->Read(&message)) {
+      messages.push_back(message);
+    }
+    return reader->Finish();
+  };
+  std::vector<v1::TranslateResponse> messages;
+  const grpc::Status ended = stream(request, messages);
+  ASSERT_TRUE(ended.ok()) << ended.error_message();
+  v1::TranslateResponse joined;
+  double done = 0;
+  for (const v1::TranslateResponse& message : messages) {
+    EXPECT_GE(message.done(), done);
+    done = message.done();
+    EXPECT_EQ(message.target_language(), "fr");
+    joined.MergeFrom(message);
+  }
+  EXPECT_EQ(done, 1);
+  EXPECT_GT(messages.size(), 2);
+  EXPECT_LT(messages[0].translations_size(), 300);
+  joined.clear_done();
+  EXPECT_EQ(joined.SerializeAsString(), whole.SerializeAsString());
+
+  request.set_target_language("xx");
+  messages.clear();
+  EXPECT_THAT(stream(request, messages).error_message(), HasSubstr("'xx' is not supported"));
+  EXPECT_TRUE(messages.empty());
+}
+
+TEST_F(TranslateTest, FilesComeBackTranslatedByRpcAndCommandLine) {
+  const std::string first = Decoded("enfr", "w4 w6 w9!")[0];
+  const auto part_of = [](const std::string& text) {
+    return absl::StrCat("<w:p><w:r><w:t xml:space=\"preserve\">", text, "</w:t></w:r></w:p>");
+  };
+  const auto file_of = [](const std::string& part) {
+    return testing_support::ZipFile(
+        {{"word/document.xml", part}, {"word/media/image.png", std::string(999, '\x8f')}});
+  };
+  const std::string file = file_of(part_of("w4 w6 w9!"));
+  v1::TranslateRequest request = RequestOf({}, "fr");
+  request.set_format(v1::TEXT_FORMAT_DOCX);
+  EXPECT_THAT(Call(*server_, request).first.error_message(), HasSubstr("document: is not set"));
+  request.set_document(file);
+  const auto [status, response] = Call(*server_, request);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(response.translations().empty());
+  EXPECT_THAT(response.document(), HasSubstr(part_of(first)));
+  EXPECT_THAT(response.document(), HasSubstr(std::string(999, '\x8f')));
+
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"translate", "--source", "en", "--target", "fr",
+                                         "--server", server_->address()});
+    return client::Beamwright(arguments, "");
+  };
+  temp_->Write("letter.docx", file);
+  const client::ProcessResult typed = run({temp_->At("letter.docx")});
+  EXPECT_EQ(typed.exit_code, 0) << typed.err;
+  EXPECT_EQ(typed.out, response.document());
+  EXPECT_EQ(run({temp_->At("letter.docx"), "--json"}).exit_code, 2);
+  temp_->Write("film.SRT", "1\n00:00:01,000 --> 00:00:02,000\nw4 w6 w9!\n");
+  EXPECT_EQ(run({temp_->At("film.SRT")}).out, "1\n00:00:01,000 --> 00:00:02,000\n" + first + "\n");
+  temp_->Write("bad.docx", file_of("<w:p><w:r></w:p>"));
+  const client::ProcessResult bad = run({temp_->At("bad.docx")});
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("document: word/document.xml: byte 10: </w:p> closes <w:r>"));
+
+  request.add_texts("w4");
+  EXPECT_THAT(Call(*server_, request).first.error_message(), HasSubstr("texts: are set"));
+  request.clear_texts();
+  request.set_alternatives(1);
+  EXPECT_THAT(Call(*server_, request).first.error_message(), HasSubstr("alternatives: "));
+  request.clear_format();
+  EXPECT_THAT(Call(*server_, request).first.error_message(), HasSubstr("document: is set"));
 }
 
 TEST_F(TranslateTest, CallsAreCountedAndEndAtTheirDeadline) {

@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string body(reinterpret_cast<const char*>(data + 1), size - 1);
   constexpr const char* kTypes[] = {"application/json", "application/x-www-form-urlencoded",
                                     "multipart/form-data; boundary=x"};
-  if (data[0] < 8) {  // a text in one of the formats
+  if (data[0] < 9) {  // a text, or a part of an office file, in one of the formats
     TranslateRequest request;
     request.set_format(static_cast<beamwright::v1::TextFormat>(data[0]));
     request.add_ignored_tags("k");

@@ -1,9 +1,11 @@
 """client.translate against a server with a small made-up translation model."""
 
 import asyncio
+import io
 import os
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from conftest import ROOT
@@ -52,6 +54,27 @@ def test_the_asynchronous_client_says_the_same(translation_server):
 
     with translation_server.client() as client:
         assert asyncio.run(ask()) == client.translate(["w4 w6 w9!"], source="en", target="fr", alternatives=1)
+
+
+def test_an_office_file(translation_server):
+    def zipped(part):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("content.xml", part)
+        return file.getvalue()
+
+    with translation_server.client() as client:
+        text = client.translate("w4 w6 w9!", source="en", target="fr").text
+        given = zipped("<text:p>w4 w6 w9!</text:p>")
+        file = client.translate_document(given, source="en", target="fr", document_format="odt")
+        assert zipfile.ZipFile(io.BytesIO(file)).read("content.xml").decode() == f"<text:p>{text}</text:p>"
+        with pytest.raises(beamwright.InvalidArgumentError) as caught:
+            client.translate_document(given, source="en", target="fr", document_format="docx")
+        assert [fault.field for fault in caught.value.violations] == ["document"]
+        with pytest.raises(beamwright.InvalidArgumentError):
+            client.translate_document(given, source="en", target="fr", document_format="pdf")
+        with pytest.raises(beamwright.ArgumentTypeError):
+            client.translate_document("a.odt", source="en", target="fr", document_format="odt")
 
 
 def test_errors_name_their_field(translation_server):

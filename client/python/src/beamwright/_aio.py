@@ -514,6 +514,35 @@ class AsyncClient(BaseClient):
         answers = _answers.translations(await self._call(_wire.TRANSLATE, request, timeout))
         return answers[0] if isinstance(texts, str) else answers
 
+    async def translate_document(
+        self,
+        document: bytes,
+        *,
+        source: str,
+        target: str,
+        document_format: Literal["docx", "odt"],
+        glossary: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> bytes:
+        """Translates an office file, which keeps its formats, pictures and all else that is no text.
+
+        Args:
+            document: The file.
+            source: Its language, as a BCP 47 tag, or "auto": it is found out.
+            target: The language to translate to.
+            document_format: What kind of file it is.
+            glossary: As for translate.
+            timeout: Seconds.
+
+        Raises:
+            InvalidArgumentError: It is no such file, or there is no model for the two languages.
+        """
+        request = _calls.document_request(
+            document, source, target, document_format=document_format, glossary=glossary
+        )
+        response = await self._call(_wire.TRANSLATE, request, timeout)
+        return bytes(response.document)
+
     async def models(self, *, timeout: float | None = None) -> tuple[ModelSummary, ...]:
         """The models that are served, and those that load."""
         response = await self._call(_wire.LIST_MODELS, _wire.ListModelsRequest(), timeout)

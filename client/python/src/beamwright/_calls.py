@@ -89,6 +89,7 @@ def align_request(
 
 
 TEXT_FORMATS = {"plain": 1, "html": 2, "xml": 3, "srt": 4, "vtt": 5, "po": 6}
+DOCUMENT_FORMATS = {"docx": 7, "odt": 8}
 
 
 def translate_request(
@@ -117,6 +118,22 @@ def translate_request(
     if not 0 <= operator.index(alternatives) <= 16:
         raise invalid("alternatives", f"{alternatives} is outside [0, 16]")
     request.alternatives = operator.index(alternatives)
+    return request
+
+
+def document_request(
+    document: object, source: object, target: object, *, document_format: str, glossary: Any
+) -> Any:
+    """A TranslateRequest of an office file."""
+    if not isinstance(document, bytes):
+        raise ArgumentTypeError(f"document is {type(document).__name__}; the bytes of a file are expected")
+    if document_format not in DOCUMENT_FORMATS:
+        raise invalid(
+            "document_format", f"{document_format!r} is not known; known are {', '.join(DOCUMENT_FORMATS)}"
+        )
+    request = translate_request((), source, target, alternatives=0, text_format="plain", glossary=glossary)
+    request.format = DOCUMENT_FORMATS[document_format]
+    request.document = document
     return request
 
 

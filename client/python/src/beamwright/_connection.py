@@ -202,7 +202,12 @@ class Settings:
                         "retryableStatusCodes": [code.name for code in self.retried_codes],
                     },
                 },
-                {"name": [{"service": "beamwright.v1.DecodeService", "method": "StreamDecode"}]},
+                {
+                    "name": [
+                        {"service": "beamwright.v1.DecodeService", "method": "StreamDecode"},
+                        {"service": "beamwright.v1.TranslateService", "method": "StreamTranslate"},
+                    ]
+                },
             ]
         return [
             ("grpc.service_config", json.dumps(config)),
