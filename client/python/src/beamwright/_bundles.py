@@ -196,7 +196,10 @@ def _id_of(token: str, described: ModelDescription, bundle: pathlib.Path) -> int
     if file.endswith(".json"):  # a tokenizer's
         tokenizer = json.loads(content)
         added = {one["content"]: one["id"] for one in tokenizer["added_tokens"]}
-        return int(added.get(token, tokenizer["model"]["vocab"].get(token, -1)))
+        pieces = tokenizer["model"]["vocab"]
+        if not isinstance(pieces, dict):  # of Unigram: [text, score] each
+            pieces = {text: number for number, (text, _) in enumerate(pieces)}
+        return int(added.get(token, pieces.get(token, -1)))
     return int(content.split("\n").index(token))
 
 

@@ -1,4 +1,7 @@
-"""from_transformers: a recurrent language model of Hugging Face's transformers as a bundle."""
+"""from_transformers: models of Hugging Face's transformers as bundles.
+
+Recurrent language models are exported here, step by step; encoder-decoders by optimum.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +37,22 @@ def from_transformers(
     name: str | None = None,
     flags: Sequence[str] = (),
 ) -> Bundle:
-    """Exports one step of a causal model, writes a bundle, and compares its answers with the model's.
+    """Exports a model, writes a bundle, and compares its answers with the model's.
+
+    Of an encoder-decoder, as Marian, BART and T5 are, `optimum-onnx` exports the parts; sources get the special
+    tokens that the tokenizer puts around them. Of a causal model one step is exported.
 
     The model's cache becomes the step's states: of Mamba, Mamba-2, FalconMamba, RWKV-4, xLSTM, RecurrentGemma,
     and of models that mix recurrent layers with attention over all tokens, as Jamba, Qwen3-Next and Qwen3.5 do.
     Other windows of attention are refused.
 
     Args:
-        model: A causal language model of transformers, in f32 on the CPU. It is put into eval mode meanwhile.
-        tokenizer: Its tokenizer, of byte-level BPE; or a list of tokens, or a vocabulary file (tokenizer.json,
-            RWKV's vocabulary, a SentencePiece model); None: the bundle takes ids alone.
+        model: A model of transformers, in f32 on the CPU. It is put into eval mode meanwhile.
+        tokenizer: Its tokenizer, with a tokenizer.json; or a list of tokens, or a vocabulary file
+            (tokenizer.json, RWKV's vocabulary, a SentencePiece model); None: the bundle takes ids alone.
         out: The folder to make, as "models/mamba/1".
         begin: Token that the first step reads, before a prompt; None: the tokenizer's or the model's bos_token,
-            or else the end token.
+            or else the end token; of an encoder-decoder the decoder_start_token.
         end: Token, or tokens, that end an answer; None: the eos_token.
         name: The model's name; None: that of the folder.
         flags: More of `beamwright-graph init`'s.
@@ -62,6 +68,10 @@ def from_transformers(
     if not hasattr(model, "config") or not isinstance(model, torch.nn.Module):
         raise ArgumentTypeError(f"model is {type(model).__name__}; a model of transformers is expected")
     out = pathlib.Path(out)
+    if getattr(model.config, "is_encoder_decoder", False):
+        with _quiet(model):
+            named = [] if name is None else ["--name", name]
+            return _of_encoder_decoder(model, tokenizer, out, (begin, end), [*named, *flags])
     begin_ids, end_ids = _special(model, tokenizer, begin, end)
     with _quiet(model), tempfile.TemporaryDirectory(prefix="beamwright-") as scratch:
         step = _step_of(model)
@@ -156,7 +166,9 @@ def _vocabulary(model: Any, tokenizer: Any, folder: pathlib.Path) -> Any:
         )
     content = json.loads(backend.to_str())
     # Models often have more logits than their tokenizer has tokens: a round number of columns.
-    known = {*content["model"]["vocab"].values(), *(token["id"] for token in content["added_tokens"])}
+    pieces = content["model"]["vocab"]  # by text; of Unigram a list
+    numbered = pieces.values() if isinstance(pieces, dict) else range(len(pieces))
+    known = {*numbered, *(token["id"] for token in content["added_tokens"])}
     for place in set(range(size)) - known:
         content["added_tokens"].append({"id": place, "content": f"<unused {place}>", "special": True})
     path = folder / "tokenizer.json"
@@ -456,6 +468,75 @@ def _starts(
     if not difference <= _bundles.TOLERANCE:
         raise ExportError(f"a step from empty states differs from the model's first by {difference:.3g}")
     return starts
+
+
+def _framing(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """What a tokenizer puts before and behind a source."""
+    if getattr(tokenizer, "convert_ids_to_tokens", None) is None:
+        return [], []
+    plain = tokenizer(_TEXTS[0], add_special_tokens=False).input_ids
+    whole = tokenizer(_TEXTS[0]).input_ids
+    before = next((at for at in range(len(whole)) if whole[at : at + len(plain)] == plain), 0)
+    return whole[:before], whole[before + len(plain) :]
+
+
+def _of_encoder_decoder(
+    model: Any, tokenizer: Any, out: pathlib.Path, special: tuple[Any, Any], flags: list[str]
+) -> Bundle:
+    import torch
+
+    try:
+        from optimum.exporters.onnx import onnx_export_from_model
+    except ImportError as error:
+        raise ExportError(
+            f"encoder-decoders are exported by another package: {error} (pip install optimum-onnx)"
+        ) from error
+    begin, end = special
+    if begin is None:
+        settings = (getattr(model, "generation_config", None), model.config)
+        starts = [getattr(one, "decoder_start_token_id", None) for one in settings]
+        begin = next((start for start in starts if start is not None), None)
+    begin, ends = _special(model, tokenizer, begin, end)
+    before, behind = _framing(tokenizer)
+    if len(before) > 1 or len(behind) > 1:
+        raise ExportError(
+            f"the tokenizer puts {before} before sources and {behind} behind them; one token is taken"
+        )
+    said = _bundles.flags_of(begin, ends, None)
+    for place, ids in (("begin", before), ("end", behind)):
+        said += [f"--source-{place}", tokenizer.convert_ids_to_tokens(ids[0]) if ids else ""]
+    with tempfile.TemporaryDirectory(prefix="beamwright-") as scratch:
+        folder = pathlib.Path(scratch)
+        configured = [module for module in model.modules() if hasattr(module, "config")]
+        before_export = copy.deepcopy([module.config for module in configured])
+        task = "text2text-generation-with-past"
+        try:
+            onnx_export_from_model(model, folder, task=task, do_validation=False, no_post_process=True)
+        except Exception as error:
+            raise ExportError(f"optimum does not export {type(model).__name__}: {error}") from error
+        for module, config in zip(configured, before_export, strict=True):
+            module.config = config  # the exporter leaves its own settings
+        vocabulary = _vocabulary(model, tokenizer, folder)
+        graphs = [folder / "encoder_model.onnx", folder / "decoder_with_past_model.onnx"]
+        guesses, notes = _bundles.run_init(graphs, (vocabulary, vocabulary), out, [*said, *flags])
+
+    def reference(source: Any, tokens: Sequence[int], _: Any) -> Sequence[float]:
+        ids = tokenizer(source).input_ids if isinstance(source, str) else source
+        read = {"input_ids": torch.tensor([ids]), "decoder_input_ids": torch.tensor([list(tokens[:-1])])}
+        with torch.no_grad():
+            logits = model(**read, use_cache=False).logits[0]
+        log_probs = torch.log_softmax(logits.double(), -1)
+        return [float(log_probs[place, token]) for place, token in enumerate(tokens[1:])]
+
+    draw = torch.Generator().manual_seed(1)
+    sources: list[Any] = (
+        [*_TEXTS]
+        if callable(getattr(tokenizer, "convert_ids_to_tokens", None))
+        else [torch.randint(model.config.vocab_size, [length], generator=draw).tolist() for length in (1, 4, 9)]
+    )
+    return _bundles.Bundle(
+        out, tuple(guesses), tuple(notes), _bundles.compare(out, sources, reference, "transformers")
+    )
 
 
 def _set_starts(out: pathlib.Path, starts: dict[str, float]) -> None:
