@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -37,76 +38,42 @@ absl::Status CheckLists(const v1::DecodeRequest& request) {
                                     kMostBytes, "; send fewer sources a call");
 }
 
-class DecodeCall : public SourcesCall<Job, v1::DecodeResponse> {
- public:
-  DecodeCall(Core& core, const Caller& caller, Done done)
-      : SourcesCall(core, caller, NamesOf(caller.method), std::move(done)) {}
+using DecodeCall = SourcesCall<v1::DecodeResponse, v1::Decoded>;
 
- private:
-  absl::Status Open(Job& job) override {
-    model_ = std::move(job.model);
-    BW_RETURN_IF_ERROR(
-        CheckSources(core_, *model_, job.request.sources_size(), "decode", started_));
-    BW_RETURN_IF_ERROR(CheckLists(job.request));
-    BW_ASSIGN_OR_RETURN(options_, engine::ResolveOptions(*model_, job.request.options()));
-    return absl::OkStatus();
+// An answer that can't be sent is not a success.
+absl::Status CheckConverts(const DecodeCall& call) {
+  if (call.response().ByteSizeLong() > kMaxReplyBytes) {
+    return status::WithReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat("the reply has ", call.response().ByteSizeLong(),
+                         " bytes, more than a message can hold; send fewer sources a call")),
+        status::reason::kReplyTooLarge);
   }
+  return call.caller().convert == nullptr ? absl::OkStatus()
+                                          : call.caller().convert(call.response());
+}
 
-  int CountSources(const Job& job) const override { return job.request.sources_size(); }
-  const v1::Source& SourceOf(const Job& job, int source) const override {
-    return job.request.sources(source);
-  }
-
-  void StartSource(int source, Job& job, const engine::CallOptions& options,
-                   v1::Result& result) override {
-    v1::Source& given = *job.request.mutable_sources(source);
-    const bool is_text = given.has_text();
-    core_.engine().DecodeResolved(model_, std::move(given), options_, options,
-                                  [this, &result, is_text](absl::StatusOr<v1::Decoded> decoded) {
-                                    // Ids and tensors are the caller's own, and may be what the
-                                    // model fails on.
-                                    num_faults_ +=
-                                        is_text && absl::IsInternal(decoded.status()) ? 1 : 0;
-                                    Finish(std::move(decoded), result);
-                                  });
-  }
-
-  absl::Status Outcome() const override {
-    for (int i = 0; caller_.all_or_nothing && !IsCancelled() && i < response_.results_size(); ++i) {
-      if (const v1::Result& result = response_.results(i); result.has_error()) {
+absl::Status OutcomeOf(const DecodeCall& call) {
+  if (call.caller().all_or_nothing && !call.IsCancelled()) {
+    for (int i = 0; i < call.response().results_size(); ++i) {
+      if (const v1::Result& result = call.response().results(i); result.has_error()) {
         return Annotate(status::FromRpcStatus(result.error()), absl::StrCat("source ", i));
       }
     }
-    return Converted(SourcesCall::Outcome());
   }
+  const absl::Status outcome = call.Outcome();
+  return outcome.ok() ? CheckConverts(call) : outcome;
+}
 
-  // An answer that can't be sent is not a success.
-  absl::Status Converted(absl::Status status) const {
-    if (status.ok() && response_.ByteSizeLong() > kMaxReplyBytes) {
-      status = status::WithReason(
-          absl::ResourceExhaustedError(
-              absl::StrCat("the reply has ", response_.ByteSizeLong(),
-                           " bytes, more than a message can hold; send fewer sources a call")),
-          status::reason::kReplyTooLarge);
-    }
-    if (status.ok() && caller_.convert != nullptr) {
-      status = caller_.convert(response_);
-    }
-    return status;
+// num_faults: sources that failed by fault of the model.
+void CountResults(Core& core, const DecodeCall& call, int num_faults) {
+  core.metrics().CountSources(call.model(), call.response());
+  int decoded = 0;
+  for (const v1::Result& result : call.response().results()) {
+    decoded += result.has_decoded() ? 1 : 0;
   }
-
-  void CountResults() override {
-    core_.metrics().CountSources(*model_, response_);
-    int decoded = 0;
-    for (const v1::Result& result : response_.results()) {
-      decoded += result.has_decoded() ? 1 : 0;
-    }
-    core_.quarantine().Count(*model_, decoded, num_faults_, SteadyNow());
-  }
-
-  std::shared_ptr<const engine::ResolvedOptions> options_;
-  std::atomic<int> num_faults_{0};  // of the model
-};
+  core.quarantine().Count(call.model(), decoded, num_faults, SteadyNow());
+}
 
 }  // namespace
 
@@ -120,7 +87,39 @@ absl::StatusOr<Job> MakeJob(const ModelRegistry& models,
 }
 
 void DecodeJob(Core& core, absl::StatusOr<Job> job, const Caller& caller, DecodeDone done) {
-  (new DecodeCall(core, caller, std::move(done)))->Start(std::move(job));
+  auto* const call = new DecodeCall(core, caller, NamesOf(caller.method), std::move(done));
+  std::shared_ptr<const engine::ResolvedOptions> resolved;
+  const auto num_faults = std::make_shared<std::atomic<int>>(0);
+  // 1. The request as a whole: what is wrong with it, or its sources.
+  const auto open = [&](ModelPtr& model) -> absl::StatusOr<std::vector<const v1::Source*>> {
+    BW_RETURN_IF_ERROR(job.status());
+    model = job->model;
+    const v1::DecodeRequest& request = job->request;
+    BW_RETURN_IF_ERROR(
+        CheckSources(core, *model, request.sources_size(), "decode", call->started()));
+    BW_RETURN_IF_ERROR(CheckLists(request));
+    BW_ASSIGN_OR_RETURN(resolved, engine::ResolveOptions(*model, request.options()));
+    return std::vector<const v1::Source*>(request.sources().pointer_begin(),
+                                          request.sources().pointer_end());
+  };
+  // 2. A source goes to the engine.
+  const auto start = [&](int number, const engine::CallOptions& options,
+                         DecodeCall::Answer answer) {
+    v1::Source& source = *job->request.mutable_sources(number);
+    // Ids and tensors are the caller's own, and may be what the model fails on.
+    const bool is_text = source.has_text();
+    core.engine().DecodeResolved(
+        job->model, std::move(source), resolved, options,
+        [num_faults, is_text, answer = std::move(answer)](absl::StatusOr<v1::Decoded> decoded) {
+          *num_faults += is_text && absl::IsInternal(decoded.status()) ? 1 : 0;
+          answer(std::move(decoded));
+        });
+  };
+  // 3. All sources are answered.
+  call->Run(open, start, [&core, num_faults](const DecodeCall& ended) {
+    CountResults(core, ended, *num_faults);
+    return OutcomeOf(ended);
+  });
 }
 
 void Decode(Core& core, absl::StatusOr<v1::DecodeRequest> request, const Caller& caller,

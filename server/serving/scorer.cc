@@ -13,43 +13,62 @@ namespace {
 
 bool Aligns(Method method) { return method == Method::kAlign || method == Method::kHttpAlign; }
 
-class ScoreCall : public SourcesCall<v1::ScoreRequest, v1::ScoreResponse> {
- public:
-  ScoreCall(Core& core, const Caller& caller, ScoreDone done)
-      : SourcesCall(core, caller, {Aligns(caller.method) ? "pairs" : "sources", ""},
-                    std::move(done)) {}
+using ScoreCall = SourcesCall<v1::ScoreResponse, v1::Scored>;
 
- private:
-  absl::Status Open(v1::ScoreRequest& request) override {
-    BW_ASSIGN_OR_RETURN(model_, core_.models().Lookup(request.model(), request.version()));
-    BW_RETURN_IF_ERROR(CheckSources(core_, *model_, request.sources_size(), "score", started_));
-    if (Aligns(caller_.method) && !model_->config().has_decoder()) {
-      return status::InvalidField(
-          "model", "is searched by frames and has no attention; Score returns token_frames");
+// The request as a whole: what is wrong with it, or its sources. Sets `model`.
+absl::StatusOr<std::vector<const v1::Source*>> Open(Core& core, const ScoreCall& call,
+                                                    const absl::StatusOr<v1::ScoreRequest>& given,
+                                                    ModelPtr& model) {
+  BW_RETURN_IF_ERROR(given.status());
+  const v1::ScoreRequest& request = *given;
+  BW_ASSIGN_OR_RETURN(model, core.models().Lookup(request.model(), request.version()));
+  BW_RETURN_IF_ERROR(CheckSources(core, *model, request.sources_size(), "score", call.started()));
+  if (Aligns(call.caller().method) && !model->config().has_decoder()) {
+    return status::InvalidField(
+        "model", "is searched by frames and has no attention; Score returns token_frames");
+  }
+  BW_RETURN_IF_ERROR(engine::CheckScoreOptions(*model, request.options()));
+  std::vector<const v1::Source*> sources;
+  for (const v1::ScoreSource& source : request.sources()) {
+    sources.push_back(&source.source());
+  }
+  return sources;
+}
+
+// Scores the sources of a request whose model is in memory.
+void ScoreNow(Core& core, absl::StatusOr<v1::ScoreRequest> request, const Caller& caller,
+              ScoreDone done) {
+  const bool aligns = Aligns(caller.method);
+  // An error in the terms of the request that the client sent.
+  const auto in_terms = [aligns](const absl::Status& status) {
+    return aligns ? engine::InAlignTerms(status) : status;
+  };
+  auto* const call =
+      new ScoreCall(core, caller, {aligns ? "pairs" : "sources", ""}, std::move(done));
+  ModelPtr found;
+  const auto open = [&](ModelPtr& model) -> absl::StatusOr<std::vector<const v1::Source*>> {
+    auto sources = Open(core, *call, request, model);
+    found = model;
+    if (!sources.ok()) {
+      return in_terms(sources.status());
     }
-    return engine::CheckScoreOptions(*model_, request.options());
-  }
-
-  int CountSources(const v1::ScoreRequest& request) const override {
-    return request.sources_size();
-  }
-  const v1::Source& SourceOf(const v1::ScoreRequest& request, int source) const override {
-    return request.sources(source).source();
-  }
-
-  void StartSource(int source, v1::ScoreRequest& request, const engine::CallOptions& options,
-                   v1::ScoreResult& result) override {
-    core_.engine().Score(
-        model_, std::move(*request.mutable_sources(source)), request.options(), options,
-        [this, &result](absl::StatusOr<v1::Scored> scored) { Finish(std::move(scored), result); });
-  }
-
-  absl::Status InTerms(const absl::Status& status) const override {
-    return Aligns(caller_.method) ? engine::InAlignTerms(status) : status;
-  }
-
-  void CountResults() override { core_.metrics().CountScored(*model_, response_); }
-};
+    return sources;
+  };
+  const auto start = [&](int number, const engine::CallOptions& options, ScoreCall::Answer answer) {
+    core.engine().Score(found, std::move(*request->mutable_sources(number)), request->options(),
+                        options,
+                        [in_terms, answer = std::move(answer)](absl::StatusOr<v1::Scored> scored) {
+                          if (!scored.ok()) {
+                            scored = in_terms(scored.status());
+                          }
+                          answer(std::move(scored));
+                        });
+  };
+  call->Run(open, start, [&core](const ScoreCall& ended) {
+    core.metrics().CountScored(ended.model(), ended.response());
+    return ended.Outcome();
+  });
+}
 
 }  // namespace
 
@@ -58,7 +77,7 @@ void Score(Core& core, absl::StatusOr<v1::ScoreRequest> request, const Caller& c
   WithModel(
       core.models(), std::move(request), caller.deadline,
       [&core, caller, done = std::move(done)](absl::StatusOr<v1::ScoreRequest> ready) mutable {
-        (new ScoreCall(core, caller, std::move(done)))->Start(std::move(ready));
+        ScoreNow(core, std::move(ready), caller, std::move(done));
       });
 }
 

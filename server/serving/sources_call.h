@@ -1,5 +1,5 @@
-// SourcesCall: one call on a list of sources, from the look at the whole to the one answer.
-// Decoding and scoring say what they do with a source. Private to serving.
+// SourcesCall: one call on a list of sources, from the look at the whole request to the one answer.
+// Decoding (decode.cc) and scoring (scorer.cc) say what they do with a source. Private to serving.
 #ifndef BEAMWRIGHT_SERVER_SERVING_SOURCES_CALL_H_
 #define BEAMWRIGHT_SERVER_SERVING_SOURCES_CALL_H_
 
@@ -45,24 +45,12 @@ engine::CallOptions EngineOptions(Core& core, const Caller& caller);
 // and it cannot take long.
 void Reply(Core& core, int num_sources, std::function<void()> reply);
 
-// Deletes itself when it is answered.
-template <typename Request, typename Response>
+// Deletes itself when it is answered. Content: what the engine answers for a source.
+template <typename Response, typename Content>
 class SourcesCall {
  public:
   using Done = std::function<void(absl::StatusOr<Response>)>;
-
-  void Start(absl::StatusOr<Request> request) {
-    absl::Status status = InTerms(Prepare(request));
-    if (status.ok()) {
-      StartAll(*request);
-    } else if (!core_.state().Hold([this, status] { Answer(status); })) {
-      Answer(std::move(status));
-    }
-  }
-
- protected:
-  using Result =
-      typename std::decay_t<decltype(std::declval<const Response&>().results())>::value_type;
+  using Answer = std::function<void(absl::StatusOr<Content>)>;
 
   SourcesCall(Core& core, const Caller& caller, const status::SourceNames& names, Done done)
       : core_(core),
@@ -70,53 +58,43 @@ class SourcesCall {
         started_(SteadyNow()),
         names_(names),
         done_(std::move(done)) {}
-  virtual ~SourcesCall() = default;
 
-  // Sets model_, and looks at the call as a whole.
-  virtual absl::Status Open(Request& request) = 0;
-  virtual int CountSources(const Request& request) const = 0;
-  // A source of it; model_ is set.
-  virtual const v1::Source& SourceOf(const Request& request, int source) const = 0;
-  // Hands a source to the engine, whose answer goes to Finish with the result.
-  virtual void StartSource(int source, Request& request, const engine::CallOptions& options,
-                           Result& result) = 0;
-  // Counts the sources of a call that had some.
-  virtual void CountResults() = 0;
-  // An error in the terms of the request that the client sent.
-  virtual absl::Status InTerms(const absl::Status& status) const { return status; }
+  // The call from its request to its answer, by three functions, which are called in this order:
+  //   open(model)                     looks at the request as a whole, and sets `model` once it is
+  //                                   known: the request's sources, or why the call is refused
+  //   start(number, options, answer)  hands a source to the engine; `answer` is called once
+  //   finish(call)                    once all sources are answered: counts them. The call's status
+  // The first two are called before this returns.
+  template <typename Open, typename Start>
+  void Run(const Open& open, const Start& start,
+           std::function<absl::Status(const SourcesCall& call)> finish) {
+    absl::StatusOr<int> num_sources = Prepare(open);
+    if (num_sources.ok()) {
+      finish_ = std::move(finish);
+      StartAll(*num_sources, start);
+    } else if (const absl::Status why = num_sources.status();
+               !core_.state().Hold([this, why] { End(why); })) {
+      End(why);
+    }
+  }
+
+  const Caller& caller() const { return caller_; }
+  const engine::DecodeModel& model() const { return *model_; }
+  const Response& response() const { return response_; }
+  absl::Time started() const { return started_; }
+  bool IsCancelled() const {
+    return caller_.cancelled != nullptr && caller_.cancelled->cancelled();
+  }
   // Of a call whose sources are all answered.
-  virtual absl::Status Outcome() const {
+  absl::Status Outcome() const {
     return IsCancelled() ? caller_.cancelled->Outcome(caller_.deadline, SteadyNow())
                          : status::OutcomeOf(response_.results(), names_);
   }
 
-  bool IsCancelled() const {
-    return caller_.cancelled != nullptr && caller_.cancelled->cancelled();
-  }
-
-  // On the engine's thread, or at once.
-  template <typename Content>
-  void Finish(absl::StatusOr<Content> content, Result& result) {
-    if (content.ok() && !Hold(content->ByteSizeLong())) {
-      content = MemoryRunsShort();
-    }
-    if (content.ok()) {
-      SetContent(*std::move(content), result);
-    } else {
-      *result.mutable_error() = core_.source_refusals().OnWire(InTerms(content.status()));
-    }
-    if (--num_open_ == 0) {
-      Reply(core_, response_.results_size(), [this] { Answer(Outcome()); });
-    }
-  }
-
-  Core& core_;
-  const Caller caller_;
-  const absl::Time started_;
-  ModelPtr model_;
-  Response response_;
-
  private:
+  using Result =
+      typename std::decay_t<decltype(std::declval<const Response&>().results())>::value_type;
+
   // A result takes about four times as many bytes in memory as on the wire.
   static constexpr size_t kBytesPerByte = 4;
 
@@ -126,38 +104,43 @@ class SourcesCall {
     return hold_.Resize(hold_.bytes() + static_cast<int64_t>(kBytesPerByte * bytes));
   }
 
-  absl::Status Prepare(absl::StatusOr<Request>& request) {
+  // The number of sources, or why the call is refused.
+  template <typename Open>
+  absl::StatusOr<int> Prepare(const Open& open) {
     try {
-      return Check(request);
+      return Check(open);
     } catch (const std::bad_alloc&) {
       return status::OutOfMemory();
     }
   }
 
-  absl::Status Check(absl::StatusOr<Request>& request) {
+  template <typename Open>
+  absl::StatusOr<int> Check(const Open& open) {
     BW_RETURN_IF_ERROR(FaultPoint("call.admit"));
     BW_RETURN_IF_ERROR(core_.state().CheckAccepting());
-    BW_RETURN_IF_ERROR(request.status());
-    BW_RETURN_IF_ERROR(Open(*request));
+    BW_ASSIGN_OR_RETURN(const std::vector<const v1::Source*> sources, open(model_));
     response_.set_model(model_->name());
     response_.set_version(model_->version());
     response_.set_numerics(model_->numerics());
-    return HoldPictures(*request);
+    BW_RETURN_IF_ERROR(HoldPictures(sources));
+    return static_cast<int>(sources.size());
   }
 
   // Holds memory for the decoding of the call's largest picture: sources are prepared one after
   // the other.
-  absl::Status HoldPictures(const Request& request) {
+  absl::Status HoldPictures(absl::Span<const v1::Source* const> sources) {
     int64_t most = 0;
-    for (int i = 0; model_->parts().picture.has_value() && i < CountSources(request); ++i) {
-      most = std::max(most, engine::PictureBytes(*model_, SourceOf(request, i)));
+    if (model_->parts().picture.has_value()) {
+      for (const v1::Source* source : sources) {
+        most = std::max(most, engine::PictureBytes(*model_, *source));
+      }
     }
     return picture_hold_.Resize(most) ? absl::OkStatus() : core_.memory().Refusal(most);
   }
 
-  void StartAll(Request& request) {
+  template <typename Start>
+  void StartAll(int num_sources, const Start& start) {
     engine::CallOptions options = EngineOptions(core_, caller_);
-    const int num_sources = CountSources(request);
     // All there before the first source is admitted: the engine's thread fills them as they come.
     std::vector<Result*> results;
     for (int i = 0; i < num_sources; ++i) {
@@ -168,15 +151,34 @@ class SourcesCall {
     num_open_ = num_sources + 1;
     for (size_t i = 0; i < results.size(); ++i) {
       options.timeline = i < timelines_.size() ? &timelines_[i] : nullptr;
-      StartSource(static_cast<int>(i), request, options, *results[i]);
+      Result* const result = results[i];
+      start(static_cast<int>(i), options, [this, result](absl::StatusOr<Content> content) {
+        Finish(std::move(content), *result);
+      });
     }
     picture_hold_.Release();
     if (--num_open_ == 0) {
-      Answer(Outcome());
+      End(finish_(*this));
     }
   }
 
-  void Answer(absl::Status status) {
+  // On the engine's thread, or at once.
+  void Finish(absl::StatusOr<Content> content, Result& result) {
+    if (content.ok() && !Hold(content->ByteSizeLong())) {
+      content = MemoryRunsShort();
+    }
+    if (content.ok()) {
+      SetContent(*std::move(content), result);
+    } else {
+      *result.mutable_error() = core_.source_refusals().OnWire(content.status());
+    }
+    if (--num_open_ == 0) {
+      Reply(core_, response_.results_size(), [this] { End(finish_(*this)); });
+    }
+  }
+
+  // Counts the call, answers it, and deletes it.
+  void End(absl::Status status) {
     CallWork work{response_.results_size(), nullptr, timelines_};
     if constexpr (std::is_same_v<Response, v1::DecodeResponse>) {
       work.response = &response_;
@@ -187,9 +189,7 @@ class SourcesCall {
     }
     work.num_failed = status::CountErrors(response_.results());
     core_.calls().Count(caller_, model_.get(), status, started_, work);
-    if (response_.results_size() > 0) {
-      CountResults();
-    } else {
+    if (response_.results_size() == 0) {
       core_.metrics().CountRejection(status);
     }
     if (status.ok()) {
@@ -200,8 +200,14 @@ class SourcesCall {
     delete this;
   }
 
+  Core& core_;
+  const Caller caller_;
+  const absl::Time started_;
   const status::SourceNames names_;
   const Done done_;
+  std::function<absl::Status(const SourcesCall&)> finish_;
+  ModelPtr model_;
+  Response response_;
   std::vector<engine::Timeline> timelines_;  // of the first sources, if the call is traced
   std::atomic<int> num_open_{0};
   MemoryAccount::Hold picture_hold_ = core_.memory().MakeHold();
