@@ -1,6 +1,7 @@
-// Admission: what waits for the engine, and what may enter it. It is where callers' threads meet
-// the engine's: they queue requests here, or are refused at once; the engine takes, between two
-// steps, what fits in addition to what runs. It runs nothing itself.
+// Admission: where callers' threads meet the engine's. Callers queue requests here, or are refused
+// at once; between two steps the engine's workers take what fits in addition to what runs. Which
+// request is next, and whether it fits, is the queue's (request_queue.h); Admission has the lock,
+// the clock, what each worker has in hand, and who waits for work. It runs nothing itself.
 #ifndef BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
 #define BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
 
@@ -11,8 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "engine/queue/estimator.h"
-#include "engine/queue/fair_queue.h"
+#include "engine/queue/request_queue.h"
 #include "engine/request/engine_load.h"
 #include "engine/request/engine_options.h"
 #include "engine/request/request.h"
@@ -78,9 +78,9 @@ class Admission {
 
   // The stream's thread was replaced by a new one, which has this in hand.
   void Restart(int stream, const Reserved& running);
-  // What a dedicated lane (engine/schedule/scheduler.h) has in hand, in addition to the streams;
-  // nothing: it is forgotten.
-  void SetApart(const void* lane, const Reserved& running);
+  // What a worker that has a model alone (engine/schedule/worker.h) has in hand, in addition to the
+  // streams; nothing: it is forgotten.
+  void SetApart(const void* worker, const Reserved& running);
   // What End gave, OK before.
   absl::Status end() const {
     absl::MutexLock lock(&mutex_);
@@ -94,17 +94,12 @@ class Admission {
   std::vector<TenantLoad> Tenants() const;
 
  private:
-  struct Queued;
-
   struct Stream {
     Reserved running;
     absl::Time turn_started = absl::InfiniteFuture();  // infinite: it waits
     int threads = 0;                                   // of the turn
     uint64_t seen = 0;                                 // news when it looked into the queue last
   };
-  bool IsLarge(const Request& request) const {
-    return request.model->weight_bytes() > options_.cached_bytes;
-  }
   // What the stream has in hand. Less than before is news: others may have looked for room since
   // its requests ended, and it may be one that takes no more work itself.
   void SetRunning(Stream& stream, const Reserved& running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -114,21 +109,11 @@ class Admission {
   void WaitForWork(int number, absl::Time next_work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fill(int number, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Rows and bytes that all running requests leave free.
-  FairQueue::Room RoomBeside(const Reserved& all) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What is light and heavy, and the rows of each.
-  void DivideByCost(FairQueue::Room& room) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  RequestQueue::Moment MomentAt(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // For the thread of stream number `stream`: one of its requests whose source arrives needs `more`
   // bytes, or gives bytes back (negative). False: there is no room for more.
   bool Reserve(int stream, int64_t more);
-  double RowStepsPerSecond() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return estimator_.row_steps_per_second() * NumActive();
-  }
   bool IsDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
-                             absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // When half of what waits will be done.
-  absl::Duration UntilRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The queue is full, by its number of requests: `refusal` is what CheckFull says, until one is
   // taken out, or the next sweep might.
   void SetFull(const absl::Status& refusal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -138,18 +123,12 @@ class Admission {
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stream number `stream` takes it. From now on the request's end gives back what it holds of its
   // tenant's share, teaches the estimator, and is reported to the observer.
-  void CountIn(int stream, Queued& queued, const FairQueue::Room& room)
+  void CountIn(int stream, Request& request, const RequestQueue::Share& share)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What a request that runs counts for.
-  struct Share {
-    int rows = 0;
-    double cost = 0;
-    bool is_light = false;  // FairQueue::Room
-    bool is_heavy = false;
-  };
-  void CountOut(const Request& request, const Share& share);
-  // Adds a share (sign 1) to what runs, or takes it out (-1).
-  void AddRunning(const Share& share, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // It is about to be answered; `begin`: when it was taken.
+  template <typename Answer>
+  void CountOut(const Request& request, const RequestQueue::Share& share,
+                const absl::StatusOr<Answer>& answer, absl::Time begin);
   void TellEnd(const Request& request, absl::StatusCode code, absl::Time now) const;
   void Learn(const Request& request, const absl::StatusOr<v1::Decoded>& decoded,
              absl::Duration took);
@@ -160,25 +139,9 @@ class Admission {
   const Clock clock_;
   std::atomic<int> num_open_{0};  // accepted and not answered
   mutable absl::Mutex mutex_;
-  FairQueue queue_ ABSL_GUARDED_BY(mutex_);
+  RequestQueue queue_ ABSL_GUARDED_BY(mutex_);
   Requests dead_ ABSL_GUARDED_BY(mutex_);       // from the queue, to be answered
   int num_ending_ ABSL_GUARDED_BY(mutex_) = 0;  // of them, that are being answered
-  Estimator estimator_ ABSL_GUARDED_BY(mutex_);
-  int num_running_ ABSL_GUARDED_BY(mutex_) = 0;  // taken and not answered
-  double running_cost_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Taken and not answered, of requests whose sources arrive while they are searched.
-  Reserved arriving_ ABSL_GUARDED_BY(mutex_);
-  int num_large_ ABSL_GUARDED_BY(mutex_) = 0;  // accepted, of models that no cache holds
-  // Until then clients with one source count as present.
-  absl::Time others_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  // The least cost of such a source, and until when those that cost about as much are present.
-  double least_cost_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Time least_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  // Of what runs, without streams: rows, their cost in sum, and rows of light and heavy tickets.
-  int running_rows_ ABSL_GUARDED_BY(mutex_) = 0;
-  double cost_of_rows_ ABSL_GUARDED_BY(mutex_) = 0;
-  int light_rows_ ABSL_GUARDED_BY(mutex_) = 0;
-  int heavy_rows_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time next_sweep_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);

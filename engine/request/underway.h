@@ -21,8 +21,9 @@ class Underway {
   explicit Underway(const Interruption* parent) : interruption_(parent) {}
 
   // While it lives the thread that made it leaves `requests`, which must live as long (but for what
-  // the model computes of them), to the thread that holds the mutex, and so all else that its lane
-  // has. `underway` may be null: no watchdog. driver: whose step it is; null: an encoder run.
+  // the model computes of them), to the thread that holds the mutex, and so all else that its
+  // worker has. `underway` may be null: no watchdog. driver: whose step it is; null: an encoder
+  // run.
   class Scope {
    public:
     Scope(Underway* underway, const DecodeModel& model, absl::Span<Request* const> requests,

@@ -12,7 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "engine/schedule/lane.h"
+#include "engine/schedule/worker.h"
 
 namespace beamwright::engine {
 
@@ -29,31 +29,29 @@ class Scheduler {
   void Look(absl::Time now, const absl::Status& end);
 
  private:
-  using LanePtr = std::shared_ptr<Lane>;
+  using WorkerPtr = std::shared_ptr<Worker>;
   struct Thread {
-    LanePtr lane;
+    WorkerPtr worker;
     std::thread thread;
   };
 
-  void Run(const LanePtr& lane, bool is_first);
-  // What the lane works on next; false: its thread ends.
-  bool Take(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end);
-  bool TakeApart(Lane& lane, EncodeQueue::Requests& admitted, absl::Status& end);
-  // Hands requests of models that have a separate lane to it, and refuses those of models that
+  void Run(const WorkerPtr& worker, bool is_first);
+  // What the worker does next; false: its thread ends.
+  bool Take(Worker& worker, EncodeQueue::Requests& admitted, absl::Status& end);
+  // Hands requests of models that a worker has alone over to it, and refuses those of models that
   // are out of service.
-  void HandOn(EncodeQueue::Requests& admitted);
-  // A new thread takes over what the lane has of other models than `model`. Under the lane's lock.
-  void SetApart(Lane& lane, const DecodeModel& model);
-  void TellApart(Lane& lane, Reserved running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HandOver(EncodeQueue::Requests& admitted);
+  // A new thread takes over what the worker has of other models than `model`. Under the lock of the
+  // worker's run.
+  void Split(Worker& worker, const DecodeModel& model);
 
   const EngineOptions& options_;
   const int number_;
   Admission& admission_;
   Quarantine& quarantine_;
   const Interruption* const interruption_ = Interruption::current();
-  std::atomic<int> num_apart_{0};
-  absl::Mutex mutex_;  // taken after a lane's
-  bool stops_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<int> num_alone_{0};  // workers
+  absl::Mutex mutex_;              // taken after that of a run, and before that of a worker
   std::vector<Thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,4 @@
-#include "engine/schedule/lane.h"
+#include "engine/schedule/worker.h"
 
 #include <algorithm>
 #include <iterator>
@@ -17,6 +17,9 @@ namespace {
 // A run that takes no longer is left alone: who is dead in it is answered when it ends.
 constexpr absl::Duration kPatience = absl::Milliseconds(100);
 
+// How long one that is alone waits for more requests of its model before it ends.
+constexpr absl::Duration kLinger = absl::Seconds(10);
+
 absl::Status TimedOut(absl::Duration took) {
   return absl::InternalError(absl::StrCat(
       "the model's graph ran for ", absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))),
@@ -25,12 +28,13 @@ absl::Status TimedOut(absl::Duration took) {
 
 }  // namespace
 
-Lane::Lane(const EngineOptions& options, Quarantine& quarantine, const Interruption* interruption)
-    : options_(options), quarantine_(quarantine), underway_(interruption) {
+Worker::Worker(const EngineOptions& options, Admission& admission, Quarantine& quarantine,
+               const Interruption* interruption)
+    : options_(options), admission_(admission), quarantine_(quarantine), underway_(interruption) {
   context_.num_threads = std::max(1, options.num_threads / options.MostStreams());
 }
 
-Reserved Lane::Running() const {
+Reserved Worker::Running() const {
   Reserved running = encoding_;
   running += to_encode_.reserved();
   for (const auto& [model, driver] : drivers_) {
@@ -39,7 +43,7 @@ Reserved Lane::Running() const {
   return running;
 }
 
-absl::Time Lane::next_work() const {
+absl::Time Worker::next_work() const {
   absl::Time next = to_encode_.empty() ? absl::InfiniteFuture() : absl::InfinitePast();
   for (const auto& [model, driver] : drivers_) {
     next = std::min(next, driver->next_work());
@@ -47,7 +51,7 @@ absl::Time Lane::next_work() const {
   return next;
 }
 
-void Lane::Turn(Requests admitted, const absl::Status& end) {
+void Worker::Turn(Requests admitted, const absl::Status& end) {
   to_encode_.Add(std::move(admitted));
   if (!end.ok()) {
     EndAll(end);
@@ -56,7 +60,7 @@ void Lane::Turn(Requests admitted, const absl::Status& end) {
   StepAll();
 }
 
-void Lane::EncodeSome() {
+void Worker::EncodeSome() {
   to_encode_.DropDead(SteadyNow());
   int64_t left = options_.max_encode_positions;
   for (bool is_first = true;
@@ -69,7 +73,7 @@ void Lane::EncodeSome() {
   }
 }
 
-std::vector<EncodeGroup> Lane::TakeGroups(int64_t positions) {
+std::vector<EncodeGroup> Worker::TakeGroups(int64_t positions) {
   std::vector<EncodeGroup> groups;
   do {
     groups.push_back(MakeGroup(to_encode_.TakeGroup(positions)));
@@ -81,7 +85,7 @@ std::vector<EncodeGroup> Lane::TakeGroups(int64_t positions) {
   return groups;
 }
 
-void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
+void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
   const PhaseScope phase(Phase::kPrepare);
   const StepProfile::Here undivided(nullptr);
   const absl::Time begin = SteadyNow();
@@ -123,7 +127,7 @@ void Lane::EncodeGroups(absl::Span<EncodeGroup> groups) {
   }
 }
 
-void Lane::Join(const std::shared_ptr<const DecodeModel>& model, Requests ready) {
+void Worker::Join(const std::shared_ptr<const DecodeModel>& model, Requests ready) {
   try {
     Driver& driver = DriverOf(model);
     for (auto& request : ready) {
@@ -137,7 +141,7 @@ void Lane::Join(const std::shared_ptr<const DecodeModel>& model, Requests ready)
   }
 }
 
-Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
+Driver& Worker::DriverOf(std::shared_ptr<const DecodeModel> model) {
   const DecodeModel* const key = model.get();
   auto found = drivers_.find(key);
   if (found == drivers_.end()) {
@@ -150,7 +154,7 @@ Driver& Lane::DriverOf(std::shared_ptr<const DecodeModel> model) {
   return *found->second;
 }
 
-void Lane::Step(const DecodeModel& model, Driver& driver) {
+void Worker::Step(const DecodeModel& model, Driver& driver) {
   const absl::Time begin = SteadyNow();
   if (!driver.idle() && driver.next_work() > begin) {
     return;  // all that it has waits
@@ -173,7 +177,7 @@ void Lane::Step(const DecodeModel& model, Driver& driver) {
   }
 }
 
-void Lane::StepAll() {
+void Worker::StepAll() {
   // Models take turns, step by step; one without work is let go. During a step other models may be
   // taken out, so the next one is looked up.
   for (auto it = drivers_.begin(); it != drivers_.end();) {
@@ -189,7 +193,7 @@ void Lane::StepAll() {
   }
 }
 
-void Lane::EndAll(const absl::Status& why) {
+void Worker::EndAll(const absl::Status& why) {
   to_encode_.FailAll(why);
   for (const auto& [key, driver] : drivers_) {
     try {
@@ -200,8 +204,8 @@ void Lane::EndAll(const absl::Status& why) {
   }
 }
 
-Lane::Left Lane::AnswerMeanwhile(const Underway::Work& work, absl::Time now,
-                                 const absl::Status& end) {
+Worker::Left Worker::AnswerMeanwhile(const Underway::Work& work, absl::Time now,
+                                     const absl::Status& end) {
   if (end.ok()) {
     to_encode_.DropDead(now);
   } else {
@@ -226,25 +230,41 @@ Lane::Left Lane::AnswerMeanwhile(const Underway::Work& work, absl::Time now,
   return left;
 }
 
-void Lane::Look(absl::Time now, const absl::Status& end,
-                absl::FunctionRef<void(const DecodeModel&)> slow,
-                absl::FunctionRef<void(const DecodeModel&)> hung) {
+void Worker::Look(absl::Time now, const absl::Status& end,
+                  absl::FunctionRef<void(const DecodeModel&)> slow) {
+  LookAtInbox(now, end);
+  LookAtRun(now, end, slow);
+}
+
+void Worker::LookAtInbox(absl::Time now, const absl::Status& end) {
+  absl::MutexLock lock(&mutex_);
+  if (!inbox_.empty()) {
+    end.ok() ? inbox_.DropDead(now) : inbox_.FailAll(end);
+    Report(reported_);
+  }
+}
+
+void Worker::LookAtRun(absl::Time now, const absl::Status& end,
+                       absl::FunctionRef<void(const DecodeModel&)> slow) {
   absl::MutexLock lock(&underway_.mutex());
   const Underway::Work work = underway_.work();
   const absl::Duration took = now - work.since;
   if (work.model == nullptr || took < std::min(kPatience, options_.slow_step)) {
     return;
   }
+  // 1. A slow run: other models go on without it.
   const bool is_slow = took >= std::min(options_.slow_step, options_.step_timeout);
-  if (is_slow && !is_apart) {
+  if (is_slow && !is_alone_) {
     slow(*work.model);
   }
+  // 2. Requests that nothing is computed for any more get their answer. If one of them took part in
+  // the run, those who are left repeat it without them: perhaps it was one of these.
   const Left left = AnswerMeanwhile(work, now, end);
   const bool is_late = left.there && took >= options_.step_timeout;
-  // Those who are left repeat the run without who is gone: perhaps it was one of these.
   if (underway_.interruption().raised() || !(is_late || !left.there || (left.gone && is_slow))) {
     return;
   }
+  // 3. The run is interrupted, and counts against its model.
   bool is_out = false;
   if (is_late) {
     for (Request* const request : work.requests) {
@@ -255,23 +275,95 @@ void Lane::Look(absl::Time now, const absl::Status& end,
     is_out = quarantine_.GivenUp(*work.model, now);
   }
   underway_.interruption().Raise();
+  // 4. The model is out of service from now on: all that waits for it here is refused.
   if (is_out) {
-    if (is_apart) {
-      AnswerMeanwhile(work, now, quarantine_.CheckHung(*work.model, now));
+    const absl::Status out = quarantine_.CheckHung(*work.model, now);
+    if (is_alone_) {
+      AnswerMeanwhile(work, now, out);
     }
-    hung(*work.model);
+    absl::MutexLock inbox_lock(&mutex_);
+    inbox_.FailAll(out);
+    Report(reported_);
   }
 }
 
-void Lane::MoveOthers(const DecodeModel& own, Lane& rest) {
-  to_encode_.MoveOthers(own, rest.to_encode_);
+void Worker::KeepOnly(const DecodeModel& model, Worker& rest) {
+  to_encode_.MoveOthers(model, rest.to_encode_);
   for (auto it = drivers_.begin(); it != drivers_.end();) {
     const auto next = std::next(it);
-    if (it->first != &own) {
+    if (it->first != &model) {
       rest.drivers_.insert(drivers_.extract(it));
     }
     it = next;
   }
+  is_alone_ = true;
+  absl::MutexLock lock(&mutex_);
+  own_model_ = &model;
+  Report(Running());
+}
+
+void Worker::Report(const Reserved& running) {
+  reported_ = running;
+  Reserved all = running;
+  all.requests += inbox_.reserved().requests;
+  admission_.SetApart(this, all);
+}
+
+bool Worker::HandOver(std::unique_ptr<Request>& request) {
+  absl::MutexLock lock(&mutex_);
+  if (own_model_ == nullptr || own_model_ != request->model.get()) {
+    return false;
+  }
+  Requests one;
+  one.push_back(std::move(request));
+  inbox_.Add(std::move(one));
+  Report(reported_);
+  return true;
+}
+
+bool Worker::TakeHandedOver(Requests& admitted, absl::Status& end) {
+  absl::MutexLock lock(&mutex_);
+  Reserved running = Running();
+  if (running.requests == 0 && inbox_.empty()) {
+    Report(running);
+    const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return stops_ || !inbox_.empty();
+    };
+    mutex_.AwaitWithTimeout(absl::Condition(&has_news), kLinger);
+    if (inbox_.empty()) {
+      Report(running);
+      own_model_ = nullptr;
+      return false;
+    }
+  } else if (inbox_.empty() && next_work() > SteadyNow()) {
+    // Streams of the model wait for frames; FrameFeed wakes the admission, not this worker.
+    constexpr absl::Duration kLook = absl::Milliseconds(10);
+    const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !inbox_.empty(); };
+    mutex_.AwaitWithTimeout(absl::Condition(&has_news), kLook);
+  }
+  end = admission_.end();
+  // Half of what there is room for is left to other models. Streams that wait hold no rows: they
+  // must not keep everybody else out.
+  admitted = inbox_.TakeFront(options_.max_rows / 2 - running.rows,
+                              options_.max_bytes / 2 - running.bytes, running.rows == 0);
+  running += ReservedFor(admitted);
+  Report(running);
+  return true;
+}
+
+void Worker::Stop() {
+  absl::MutexLock lock(&mutex_);
+  stops_ = true;
+}
+
+void Worker::SetEnded() {
+  absl::MutexLock lock(&mutex_);
+  has_ended_ = true;
+}
+
+bool Worker::has_ended() const {
+  absl::MutexLock lock(&mutex_);
+  return has_ended_;
 }
 
 }  // namespace beamwright::engine
