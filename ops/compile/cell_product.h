@@ -1,5 +1,5 @@
 // The product X * W^T of a recurrent cell, taken out of it: where X is known before the step is
-// (docs/architecture.md, 'Before the loop' and 'Tables'), the product is computed there, and the
+// (docs/architecture.md, 'Passes' and 'Tables'), the product is computed there, and the
 // cell reads what came out. The bits are the same.
 #ifndef BEAMWRIGHT_OPS_COMPILE_CELL_PRODUCT_H_
 #define BEAMWRIGHT_OPS_COMPILE_CELL_PRODUCT_H_

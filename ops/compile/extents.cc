@@ -1,3 +1,16 @@
+// One sweep over the nodes, in their order, so that the inputs of a node are known before it. For
+// each output (Run, Complete):
+//
+// 1. The shape as far as it follows from elements: the target of a Reshape, the lists of a Slice
+//    (SpecialShape). For a Loop, what its body gives (FollowLoop).
+// 2. Numbers that inference knows, or knows once it sees the numbers of step 1 (InferredAgain).
+// 3. Symbols that the operator hands on: each symbol of an input takes the place of the number of
+//    rows in Operator::rows (HandOn). Extents that are still open get new symbols.
+// 4. Elements of short lists of integers: computed, or by rules of arithmetic (short_lists.cc).
+// 5. Values that are one number everywhere, and bounds of elements (filled_values.cc).
+//
+// [2 * rows, time] through Reshape to [rows, 2, time], by example: step 4 of ShapeOf has the
+// elements {2 * rows, time}; step 4 of Divide by 2 has rows; step 1 of the Reshape has its shape.
 #include "ops/compile/extents.h"
 
 #include <algorithm>
@@ -44,6 +57,8 @@ std::optional<Extent> Quotient(const Extent& a, const Extent& b) {
   return quotient;
 }
 
+// A sum is a map from products of symbols to how often each is taken. A symbol that stands for a
+// sum is replaced by its terms, so that (L + 1) + 1 and L + 2 are one symbol.
 bool Symbols::AddTerms(const Extent& extent, int64_t sign, Terms& terms) const {
   const auto sum = extent.symbols.size() == 1 ? terms_.find(extent.symbols[0]) : terms_.end();
   const Terms single = {{extent.symbols, 1}};
@@ -172,6 +187,7 @@ class ExtentsFinder {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       std::vector<ValueExtents>& outputs = found_.values_[i];
+      // 1.
       if (node.op == "Loop") {
         FollowLoop(static_cast<int>(i), outputs);
       } else if (node.op != "Parameter" && node.op != "Constant" && outputs.size() == 1) {
@@ -395,6 +411,7 @@ class ExtentsFinder {
     const Tensor& known = info_.constants[static_cast<size_t>(index)][output];
     const KnownInputs inputs(graph_, node, found_, info_);
     const bool is_news = !known.has_value() && inputs.is_news() && MayKnowMore(node);
+    // 2.
     std::optional<std::vector<Extent>> shape =
         Declared(is_news ? InferredAgain(node, inputs) : info.shape, symbols_);
     if (shape.has_value() && value.shape.has_value() && shape->size() == value.shape->size()) {
@@ -406,9 +423,11 @@ class ExtentsFinder {
     } else if (!shape.has_value()) {
       shape = value.shape;
     } else if (node.op != "Parameter") {
+      // 3.
       HandOn(node, inputs.infos(), *shape);
     }
     value.shape = std::move(shape);
+    // 4.
     const Tensor computed = is_news ? inputs.Compute(operators_, value) : known;
     if (computed.has_value()) {
       FindKnown(computed, value);
@@ -426,6 +445,7 @@ class ExtentsFinder {
     if (value.elements.has_value() && value.elements->size() == 1) {
       value.all = value.elements->front();
     }
+    // 5.
     if (node.op != "Parameter" && node.outputs.size() == 1 && node.loop == nullptr &&
         node.branches == nullptr) {
       FindFill(node, computed, found_, operators_, symbols_, value);
@@ -505,6 +525,12 @@ class ExtentsFinder {
 
   // What a loop's body sees of its inputs, and what its outputs are. Symbols that the body made
   // hold for one iteration; none of them leaves it.
+  //
+  // 1. Each input becomes a Parameter of the body: sliced along an axis, whose extent is the number
+  //    of iterations if every element is taken, or as it is. A state is assumed to keep its shape.
+  // 2. The body is swept. If a state turns out to change its shape, it is swept again without what
+  //    was assumed.
+  // 3. Each result becomes an output: the last value, or parts joined along an axis.
   void FollowLoop(int index, std::vector<ValueExtents>& outputs) {
     const Node& node = graph_.node(index);
     const Loop& loop = *node.loop;
@@ -513,6 +539,7 @@ class ExtentsFinder {
     }
     std::vector<ValueExtents> parameters(loop.body.parameters.size());
     std::optional<Extent> count;
+    // 1.
     for (const LoopInput& rule : loop.inputs) {
       if (rule.input < 0) {
         continue;
@@ -541,6 +568,7 @@ class ExtentsFinder {
     }
     const bool counted = loop.trip_count_input < 0 && loop.condition_input < 0 &&
                          loop.condition_result < 0 && count.has_value();
+    // 2.
     const int before = symbols_.num_extents();
     const auto follow = [&] {
       found_.bodies_[static_cast<size_t>(index)] = std::make_unique<Extents>(
@@ -556,6 +584,7 @@ class ExtentsFinder {
       }
       follow();
     }
+    // 3.
     for (const LoopOutput& rule : loop.outputs) {
       const Node& result = loop.body.node(loop.body.results[static_cast<size_t>(rule.body_result)]);
       std::optional<std::vector<Extent>> shape =

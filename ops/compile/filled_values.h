@@ -1,5 +1,5 @@
 // Values whose elements are all the same, or lie between extents: masks that hide nothing, as
-// exporters compute them in each step of a decoder. Private to compile/.
+// exporters compute them in each step of a decoder.
 #ifndef BEAMWRIGHT_OPS_COMPILE_FILLED_VALUES_H_
 #define BEAMWRIGHT_OPS_COMPILE_FILLED_VALUES_H_
 

@@ -107,6 +107,9 @@ Graph GraphCopy::Finish() && {
   };
   order(from_.parameters, to_.parameters);
   order(from_.results, to_.results);
+  // What the new graph needs no more, before it is inferred: of a deep graph it is much memory.
+  std::vector<int>().swap(kept_);
+  std::vector<std::vector<ValueId>>().swap(values_);
   return std::move(to_);
 }
 
@@ -120,16 +123,6 @@ std::vector<std::vector<int>> ReadersByNode(const Graph& graph) {
     }
   }
   return readers;
-}
-
-absl::Status TakeChanged(std::optional<Graph> changed, Graph& graph, GraphInfo& info,
-                         const OperatorSet& operators) {
-  if (!changed.has_value()) {
-    return absl::OkStatus();
-  }
-  graph = *std::move(changed);
-  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, operators));
-  return absl::OkStatus();
 }
 
 Graph DropUnneeded(const Graph& graph) {

@@ -3,11 +3,9 @@
 #ifndef BEAMWRIGHT_OPS_COMPILE_GRAPH_COPY_H_
 #define BEAMWRIGHT_OPS_COMPILE_GRAPH_COPY_H_
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "ops/graph/graph.h"
 #include "ops/graph/inference.h"
@@ -60,11 +58,6 @@ class GraphCopy {
 
 // By node those that read it, in their order; one that reads it twice, twice.
 std::vector<std::vector<int>> ReadersByNode(const Graph& graph);
-
-// Puts what a pass made in the place of its graph, with what is inferred of it; std::nullopt: the
-// pass changed nothing.
-absl::Status TakeChanged(std::optional<Graph> changed, Graph& graph, GraphInfo& info,
-                         const OperatorSet& operators);
 
 // Without the nodes that no Result needs; Parameters stay.
 Graph DropUnneeded(const Graph& graph);

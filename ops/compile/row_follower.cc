@@ -26,7 +26,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "ops/compile/own_lengths.h"
 #include "ops/graph/body_maps.h"
 #include "ops/kernels/attention.h"
 #include "ops/tensor/shape.h"

@@ -1,6 +1,6 @@
 // RowFollower: which rows each value of a graph belongs to, by the operators' row functions,
 // through loops and branches. Positions of a sequence are followed by the same rules, in the place
-// of rows (own_lengths.cc). Private to compile/.
+// of rows (ops/passes/ragged_batches.cc).
 #ifndef BEAMWRIGHT_OPS_COMPILE_ROW_FOLLOWER_H_
 #define BEAMWRIGHT_OPS_COMPILE_ROW_FOLLOWER_H_
 
@@ -10,6 +10,11 @@
 #include "ops/compile/row_extents.h"
 
 namespace beamwright::ops {
+
+// Attribute of a Loop whose items are held (Loop::Items::kHeld): its body is proven to keep items
+// apart, however many there are, and reads no invariant that differs from item to item. So the body
+// need not see items that take no part. No file has it.
+inline constexpr char kItemsLeave[] = "items_leave";
 
 // A loop that runs along the axis that counts rows, in as many iterations for each of them; or an
 // Attention in which each row looks at all.

@@ -14,7 +14,7 @@ namespace beamwright::ops {
 
 // Whether rows may hold sequences of unequal length: then each is filled up behind its own end with
 // whatever the graph takes, and what it is computed to is the same up to there, bit for bit, as if
-// it were as long as all others, or alone (ops/compile/own_lengths.h).
+// it were as long as all others, or alone (ops/passes/ragged_batches.cc).
 struct LengthProof {
   bool holds = false;
   // Why not, with the node.
@@ -52,7 +52,7 @@ struct RowInputs {
 
 // `graph` and `info` as InferGraph leaves them. `scales`, unless null: what each node with an
 // item_axis of -1 - i, not decided yet, takes its scale of becomes (*scales)[i]
-// (ops/compile/item_scales.h).
+// (ops/passes/scales_by_item.cc).
 RowProof ProveRowsApart(const Graph& graph, const GraphInfo& info, const OperatorSet& operators,
                         const RowInputs& inputs = {}, std::vector<RowInfo>* scales = nullptr);
 

@@ -1,5 +1,5 @@
-// Constant targets for Reshape and Broadcast in the place of computed ones. Private to
-// compile/.
+// Constant targets for Reshape and Broadcast in the place of computed ones.
+// (ops/passes).
 #ifndef BEAMWRIGHT_OPS_COMPILE_SHAPE_TARGETS_H_
 #define BEAMWRIGHT_OPS_COMPILE_SHAPE_TARGETS_H_
 

@@ -1,3 +1,12 @@
+// Three ways to the elements of a short list, in the order in which extents.cc asks:
+//
+// 1. Known: a constant's elements are numbers (FindKnown).
+// 2. Computed: all inputs are numbers in every run, so that the operator's kernel computes the list
+//    (KnownInputs::Compute).
+// 3. By rule: some elements are symbols (FindElements). Operators that move elements run their
+// kernel
+//    on places in a table of the elements (Move); products, sums, quotients, comparisons and picks
+//    are computed element by element on extents. A rule that cannot say all elements says none.
 #include "ops/compile/short_lists.h"
 
 #include <algorithm>
@@ -15,11 +24,14 @@ const ValueExtents* InputOf(const Node& node, const Extents& found, size_t port)
 }
 
 // Operators that move elements without looking at them run on numbers that stand for the elements:
-// the number at each place of the output says which element moved there.
+// the number at each place of the output says which element moved there. 1. The data, or every
+// input, becomes places 0, 1, ..; other inputs must be known. 2. The kernel runs. 3. Places become
+// elements again.
 std::optional<std::vector<Extent>> Move(const Node& node, const Extents& found,
                                         const GraphInfo& info, const OperatorSet& operators,
                                         bool every_input) {
   const Operator* op = operators.Find(node.op);
+  // 1.
   std::vector<Extent> table;
   std::vector<Tensor> tensors;
   for (size_t port = 0; port < node.inputs.size(); ++port) {
@@ -54,12 +66,14 @@ std::optional<std::vector<Extent>> Move(const Node& node, const Extents& found,
                          : InputInfo{});
     pointers.push_back(&tensor);
   }
+  // 2.
   const auto kernel = op->make({node, inputs, operators});
   Tensor moved;
   if (!kernel.ok() || !(*kernel)->Run(ExecutionContext(), pointers, {&moved, 1}).ok() ||
       moved.dtype() != DType::kI64 || moved.rank() > 1) {
     return std::nullopt;
   }
+  // 3.
   std::vector<Extent> elements;
   for (const int64_t place : moved.span<int64_t>()) {
     elements.push_back(table[static_cast<size_t>(place)]);
@@ -185,7 +199,8 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
                   const OperatorSet& operators, Symbols& symbols, ValueExtents& value) {
   const ValueExtents* const data = InputOf(node, found, 0);
   const DType dtype = node.outputs[0].dtype;
-  // Extents are below 2^31 wherever i32 is written for them; narrower types may lose them.
+  // Truth values count as 1 and 0. Extents are below 2^31 wherever i32 is written for them;
+  // narrower types may lose them.
   const bool is_truth = node.op == "Equal" && dtype == DType::kBool;
   if (data == nullptr || (dtype != DType::kI64 && dtype != DType::kI32 && !is_truth)) {
     return;
@@ -292,6 +307,7 @@ std::optional<std::vector<Extent>> ReshapedTo(const ValueExtents& data, const Va
   if (!pattern.elements.has_value()) {
     return std::nullopt;
   }
+  // Zeros copy an extent of the data; one -1 takes what is left of the data's elements.
   std::vector<Extent> shape = *pattern.elements;
   std::optional<size_t> open;
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -1,5 +1,5 @@
 // The elements of short lists of integers, as far as shape arithmetic goes: what ShapeOf gives, and
-// what is picked, joined, multiplied and broadcast from it. Private to compile/.
+// what is picked, joined, multiplied and broadcast from it.
 #ifndef BEAMWRIGHT_OPS_COMPILE_SHORT_LISTS_H_
 #define BEAMWRIGHT_OPS_COMPILE_SHORT_LISTS_H_
 

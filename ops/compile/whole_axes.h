@@ -1,5 +1,5 @@
-// What is proven, by extents, to take, to write or to run over the whole of an axis. Private to
-// compile/.
+// What is proven, by extents, to take, to write or to run over the whole of an axis.
+// (for ops/passes).
 #ifndef BEAMWRIGHT_OPS_COMPILE_WHOLE_AXES_H_
 #define BEAMWRIGHT_OPS_COMPILE_WHOLE_AXES_H_
 

@@ -5,10 +5,10 @@
 #include "ops/base/status.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/program.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/decoder/transducer_graphs.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 
 namespace beamwright::ops {
 namespace {
@@ -22,8 +22,9 @@ constexpr int kBoth = kFrame | kTokens;
 absl::StatusOr<TransducerPart> MakePart(Graph graph) {
   TransducerPart part{std::move(graph), {}};
   BW_ASSIGN_OR_RETURN(part.info, InferGraph(part.graph, Operators()));
-  BW_RETURN_IF_ERROR(FoldShapes(part.graph, part.info, Operators(),
-                                std::vector<int>(part.graph.parameters.size(), 0)));
+  BW_RETURN_IF_ERROR(FoldShapes(part.graph, part.info,
+                                {Operators(), std::vector<int>(part.graph.parameters.size(), 0)})
+                         .status());
   return part;
 }
 

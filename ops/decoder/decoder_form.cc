@@ -9,13 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/compile/growing_states.h"
-#include "ops/compile/shape_folding.h"
-#include "ops/compile/state_updates.h"
-#include "ops/decoder/beam_index.h"
-#include "ops/decoder/join_decoder.h"
 #include "ops/decoder/step_form.h"
 #include "ops/decoder/step_inputs.h"
+#include "ops/decoder/target_loop.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 
 namespace beamwright::ops {
 namespace {
@@ -156,59 +154,139 @@ absl::Status CheckState(const Graph& graph, int parameter, int result) {
                         Name(state.dtype), state.shape.ToString());
 }
 
-// Puts a changed graph, if there is one, in the place of `graph`, and infers it anew.
-absl::Status Become(std::optional<Graph> changed, Graph& graph, GraphInfo& info) {
-  if (changed.has_value()) {
-    graph = *std::move(changed);
-    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
-  }
-  return absl::OkStatus();
+// Loops that run exactly once leave their bodies in their places (ops/decoder/step_form.h).
+absl::StatusOr<bool> InlineLoops(Graph& graph, GraphInfo& info, const PassContext& context) {
+  return TakeChanged(InlineSingleIterations(graph, &info), graph, info, context);
 }
 
-// Brings a step graph into the form that is compiled; errors of configured names are left to
-// those who read them.
-absl::Status FormStep(const DecoderPorts& ports, DecoderForm& form) {
-  Graph& graph = form.graph;
-  BW_RETURN_IF_ERROR(Become(WithoutBeamIndex(graph), graph, form.info));
-  int tokens = -1;
-  for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    tokens =
-        PortName(graph, graph.parameters[i]) == ports.token_input ? static_cast<int>(i) : tokens;
-  }
-  if (tokens >= 0) {
-    BW_RETURN_IF_ERROR(GiveStepInputs(ports, tokens, graph, form.info));
-  }
+// before: states [layers, rows, ..] and their results; after: [rows, layers, ..], with transposes
+// inside (ops/decoder/step_form.h).
+absl::StatusOr<bool> MoveStatesRowsFirst(Graph& graph, GraphInfo& info,
+                                         const PassContext& context) {
+  const DecoderPorts& ports = context.decoder->ports;
+  const int tokens = TokenParameter(graph, ports);
   std::vector<StepState> states;
   for (size_t i = 0; tokens >= 0 && i < graph.parameters.size(); ++i) {
     BW_ASSIGN_OR_RETURN(const int result, FindStateResult(graph, ports, i));
     if (result >= 0 && CountsRowsSecond(graph, tokens, static_cast<int>(i))) {
       states.push_back({static_cast<int>(i), result});
-      form.moved_states.push_back(PortName(graph, graph.parameters[i]));
+      context.decoder->moved_states->push_back(PortName(graph, graph.parameters[i]));
     }
   }
-  if (!states.empty()) {
-    MoveRowsFirst(graph, states);
-    BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
+  if (states.empty()) {
+    return false;
   }
-  BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, Operators(), StepRowAxes(graph, ports, tokens)));
-  BW_RETURN_IF_ERROR(KeepComputedCaches(ports, graph, form.info));
-  std::vector<CarriedValue> carried;
+  MoveRowsFirst(graph, states);
+  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, context.operators));
+  return true;
+}
+
+// FoldShapes with the rows of all inputs as one extent.
+absl::StatusOr<bool> FoldStepShapes(Graph& graph, GraphInfo& info, const PassContext& context) {
+  const DecoderPorts& ports = context.decoder->ports;
+  return FoldShapes(graph, info,
+                    {context.operators, StepRowAxes(graph, ports, TokenParameter(graph, ports))});
+}
+
+// JoinStateUpdates of all states. Errors of configured names are left to those who read them.
+absl::StatusOr<bool> JoinStepUpdates(Graph& graph, GraphInfo& info, const PassContext& context) {
+  PassContext with_states{context.operators};
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    const absl::StatusOr<int> result = FindStateResult(graph, ports, i);
+    const absl::StatusOr<int> result = FindStateResult(graph, context.decoder->ports, i);
     if (result.ok() && *result >= 0) {
-      const int node = graph.results[static_cast<size_t>(*result)];
-      carried.push_back({{graph.parameters[i], 0}, graph.node(node).inputs[0]});
+      with_states.states.push_back(
+          {graph.parameters[i], graph.results[static_cast<size_t>(*result)]});
     }
   }
-  return JoinStateUpdates(carried, graph, form.info, Operators());
+  return JoinStateUpdates(graph, info, with_states);
+}
+
+// before: recurrent layers over the target, and layers around them; after: one Loop over the target
+// whose body is the whole step (ops/decoder/target_loop.h).
+absl::StatusOr<bool> JoinTarget(Graph& graph, GraphInfo& info, const PassContext& context) {
+  const DecoderContext& decoder = *context.decoder;
+  std::vector<int> results;  // as nodes, which folding has renumbered
+  for (const int output : decoder.outputs) {
+    results.push_back(graph.results[static_cast<size_t>(output)]);
+  }
+  BW_ASSIGN_OR_RETURN(graph, JoinTargetLoop(graph, info, context.operators,
+                                            graph.parameters[static_cast<size_t>(decoder.tokens)],
+                                            decoder.time_axis, results));
+  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, context.operators));
+  return true;
+}
+
+// Of every decoder.
+constexpr Pass kDecoderPasses[] = {
+    &FoldShapes,   // constant folding, without knowing which axes count rows
+    &InlineLoops,  // loop inlining: a loop over one token is its body
+};
+
+// Of a step graph: a graph without a loop over the target.
+constexpr Pass kStepPasses[] = {
+    &DropBeamIndex,        // states in the order of their rows
+    &TakeOneToken,         // one token a step; caches start empty
+    &AddMasks,             // a mask over a cache is computed
+    &AddStepNumbers,       // the number of the step is a state
+    &MoveStatesRowsFirst,  // states [rows, layers, ..]
+    &FoldStepShapes,       // constant folding, with the rows as one extent
+    &KeepComputedCaches,   // caches hold what attention reads of them
+    &JoinStepUpdates,      // fusion of decay, delta rule, sum and read of a matrix state
+};
+
+// Of a decoder with one loop over the target that is the whole step.
+constexpr Pass kLoopPasses[] = {
+    &FoldShapes,  // constant folding, with the rows as one extent
+};
+
+// Of other decoders over the whole target.
+constexpr Pass kTargetPasses[] = {
+    &FoldShapes,  // constant folding, with the rows as one extent
+    &JoinTarget,  // loop fusion: all layers over the target become one loop
+    &FoldShapes,  // what the joined loop shows
+};
+
+// A decoder over the whole target, as an export left it, made into one loop: its time axis is the
+// first one for which the passes succeed. Unimplemented names, for each axis of the tokens, the
+// layer that can't be moved into the step.
+absl::StatusOr<DecoderForm> JoinDecoder(const Graph& graph, const GraphInfo& info,
+                                        DecoderContext decoder) {
+  const Node& parameter = graph.node(graph.parameters[static_cast<size_t>(decoder.tokens)]);
+  const PartialShape& shape = parameter.outputs[0].shape;
+  std::string faults;
+  std::string last_fault;
+  for (const int time_axis : {1, 0}) {
+    if (shape.has_rank() && time_axis >= shape.rank()) {
+      continue;
+    }
+    decoder.time_axis = time_axis;
+    PassContext context{Operators(), DecoderRowAxes(graph, decoder.tokens, 1 - time_axis)};
+    context.decoder = &decoder;
+    DecoderForm joined{graph, info, -1, true, {}};
+    const absl::Status status =
+        RunPasses(kTargetPasses, joined.graph, joined.info, context).status();
+    if (status.ok()) {
+      joined.loop_node = joined.graph.node(joined.graph.results[0]).inputs[0].node;
+      return joined;
+    }
+    const std::string fault(status.message());
+    if (fault == last_fault) {
+      return absl::UnimplementedError(fault);  // whichever axis it is
+    }
+    last_fault = fault;
+    absl::StrAppend(&faults, faults.empty() ? "" : "; ", "with the time on axis ", time_axis,
+                    " of '", PortName(graph, graph.parameters[static_cast<size_t>(decoder.tokens)]),
+                    "': ", fault);
+  }
+  return absl::UnimplementedError(faults);
 }
 
 }  // namespace
 
 absl::Status LeaveTheStep(Graph& graph) {
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(graph, Operators()));
-  BW_RETURN_IF_ERROR(Become(InlineSingleIterations(graph, &info), graph, info));
-  return Become(WithoutBeamIndex(graph), graph, info);
+  constexpr Pass kPasses[] = {&InlineLoops, &DropBeamIndex};
+  return RunPasses(kPasses, graph, info, {Operators()}).status();
 }
 
 absl::StatusOr<int> FindStateResult(const Graph& graph, const DecoderPorts& ports,
@@ -254,33 +332,37 @@ absl::StatusOr<int> FindAttention(const Graph& graph, const DecoderPorts& ports)
 
 absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const DecoderPorts& ports) {
   DecoderForm form;
+  DecoderContext decoder{ports, &form.moved_states};
+  PassContext context{Operators()};
+  context.decoder = &decoder;
   BW_ASSIGN_OR_RETURN(form.info, InferGraph(graph, Operators()));
-  BW_RETURN_IF_ERROR(FoldShapes(graph, form.info, Operators()));
-  BW_RETURN_IF_ERROR(Become(InlineSingleIterations(graph, &form.info), graph, form.info));
+  BW_RETURN_IF_ERROR(RunPasses(kDecoderPasses, graph, form.info, context).status());
   BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, ports));
   if (form.loop_node == kSeveral) {
-    BW_ASSIGN_OR_RETURN(const int tokens, FindTargetParameter(graph, ports));
+    BW_ASSIGN_OR_RETURN(decoder.tokens, FindTargetParameter(graph, ports));
     BW_ASSIGN_OR_RETURN(const int logits,
                         FindResult(graph, "decoder.logits_output", ports.logits_output));
     BW_ASSIGN_OR_RETURN(const int attention, FindAttention(graph, ports));
-    absl::StatusOr<JoinedDecoder> joined =
-        JoinDecoder(graph, form.info, Operators(), tokens, logits, attention);
+    decoder.outputs = {logits};
+    if (attention >= 0) {
+      decoder.outputs.push_back(attention);
+    }
+    absl::StatusOr<DecoderForm> joined = JoinDecoder(graph, form.info, decoder);
     if (!joined.ok() && attention >= 0) {
       // Attention that can't be had step by step is no reason not to decode.
-      joined = JoinDecoder(graph, form.info, Operators(), tokens, logits);
+      decoder.outputs = {logits};
+      joined = JoinDecoder(graph, form.info, decoder);
     }
-    BW_RETURN_IF_ERROR(joined.status());
-    return DecoderForm{
-        std::move(joined->graph), std::move(joined->info), joined->loop_node, true, {}};
+    return joined;
   }
   if (form.loop_node == kNone) {
+    BW_RETURN_IF_ERROR(RunPasses(kStepPasses, graph, form.info, context).status());
     form.graph = std::move(graph);
-    BW_RETURN_IF_ERROR(FormStep(ports, form));
     return form;
   }
   const auto [tokens, token_axis] = SlicedParameter(graph, form.loop_node);
-  BW_RETURN_IF_ERROR(
-      FoldShapes(graph, form.info, Operators(), DecoderRowAxes(graph, tokens, token_axis)));
+  context.row_axes = DecoderRowAxes(graph, tokens, token_axis);
+  BW_RETURN_IF_ERROR(RunPasses(kLoopPasses, graph, form.info, context).status());
   BW_ASSIGN_OR_RETURN(form.loop_node, FindLoop(graph, ports));
   form.graph = std::move(graph);
   return form;

@@ -12,11 +12,11 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/compile/graph_copy.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/transducer_graphs.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 
 namespace beamwright::ops {
 namespace {
@@ -375,7 +375,7 @@ class Joiner {
     Graph& graph = joined_.graph;
     GraphInfo& info = joined_.info;
     BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
-    BW_RETURN_IF_ERROR(FoldShapes(graph, info, Operators()));
+    BW_RETURN_IF_ERROR(FoldShapes(graph, info, {Operators()}).status());
     if (std::optional<Graph> changed = InlineSingleIterations(graph)) {
       graph = *std::move(changed);
       BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
@@ -388,7 +388,7 @@ class Joiner {
       MoveRowsFirst(graph, moved);
       BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
     }
-    return FoldShapes(graph, info, Operators(), DecoderRowAxes(graph, 0, 0));
+    return FoldShapes(graph, info, {Operators(), DecoderRowAxes(graph, 0, 0)}).status();
   }
 
   Graph predictor_;

@@ -1,7 +1,7 @@
 // Loops that count. A scripted loop over a sequence ("for t in range(x.size(1)): x[:, t]") arrives
 // as a Loop with a trip count, whose body picks its step out of the whole sequence by the
 // iteration's number. A `while`, as Keras' and TensorFlow's layers are written, arrives as a Loop
-// that goes on while that number (which was a state, ops/compile/plain_states.h) is below the
+// that goes on while that number (which was a state, SimplifyStates) is below the
 // number of steps. Both are loops which slice the sequence, written in another way.
 #ifndef BEAMWRIGHT_OPS_DECODER_LOOP_SLICES_H_
 #define BEAMWRIGHT_OPS_DECODER_LOOP_SLICES_H_

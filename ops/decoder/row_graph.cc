@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "ops/base/status.h"
-#include "ops/compile/item_scales.h"
 #include "ops/decoder/self_check.h"
 #include "ops/decoder/split_projection.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 
 namespace beamwright::ops {
 namespace {

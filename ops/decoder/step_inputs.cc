@@ -1,3 +1,11 @@
+// From names in a decoder's configuration to nodes of a step graph, and the passes that need them.
+//
+// A state of the configuration is one of four things, by its ports:
+//
+//   a cache that grows       a join reads its input, and its output hands the join on
+//   a mask over that cache   its output is the cache's, its input is [rows, places]
+//   the number of the step   it has no output, and takes integers
+//   a state of fixed shape   anything else with an output
 #include "ops/decoder/step_inputs.h"
 
 #include <cmath>
@@ -8,11 +16,9 @@
 
 #include "absl/algorithm/container.h"
 #include "ops/base/status.h"
-#include "ops/compile/computed_caches.h"
 #include "ops/compile/extents.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/growing_states.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/decoder/step_form.h"
 #include "ops/loop/operators.h"
 
@@ -102,7 +108,7 @@ bool IsOneNumber(const Graph& graph, const GraphInfo& info, const Node& node) {
           (Unconverted(graph, stop.inputs[1]) == start && IsOne(info, stop.inputs[0])));
 }
 
-absl::Status TakeOneNumber(Graph& graph, GraphInfo& info) {
+absl::Status TakeOneNumber(const PassContext& context, Graph& graph, GraphInfo& info) {
   GraphCopy copy(graph);
   bool any = false;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -123,15 +129,12 @@ absl::Status TakeOneNumber(Graph& graph, GraphInfo& info) {
     }
     copy.Replace({index, 0}, number);
   }
-  if (any) {
-    graph = std::move(copy).Finish();
-    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
-  }
-  return absl::OkStatus();
+  return any ? TakeChanged(std::move(copy).Finish(), graph, info, context).status()
+             : absl::OkStatus();
 }
 
 struct GrowingState {
-  CacheNodes nodes;
+  CarriedNodes nodes;
   int axis = -1;
 };
 
@@ -150,33 +153,6 @@ std::vector<GrowingState> StatesFromNothing(const DecoderPorts& ports, const Gra
     }
   }
   return found;
-}
-
-// A step reads one token. The file of a step whose states grow often takes any number, and states
-// grow by one only then.
-absl::Status TakeOneToken(const DecoderPorts& ports, int tokens, Graph& graph, GraphInfo& info) {
-  const bool grows = absl::c_any_of(ports.states, [&](const StatePorts& state) {
-    const int parameter = NodeNamed(graph, graph.parameters, state.input);
-    return parameter >= 0 && JoinOfState(graph, parameter) >= 0;
-  });
-  if (!grows) {
-    return absl::OkStatus();
-  }
-  PartialShape& shape = graph.node(graph.parameters[static_cast<size_t>(tokens)]).outputs[0].shape;
-  if (shape.has_rank() && shape.rank() == 2 && shape.dim(0) < 0 && shape.dim(1) < 0) {
-    shape = PartialShape({PartialShape::kDynamic, 1});
-    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
-  }
-  BW_RETURN_IF_ERROR(FoldShapes(graph, info, Operators(), StepRowAxes(graph, ports, tokens)));
-  BW_RETURN_IF_ERROR(TakeOneNumber(graph, info));
-  // Declares what is known of the extents of values, where masks hide it from inference.
-  BW_RETURN_IF_ERROR(FoldShapesOfSources(graph, info, Operators()));
-  // They are equally long in each step.
-  for (const GrowingState& state : StatesFromNothing(ports, graph)) {
-    constexpr int64_t kLength = 0;
-    ShareExtent(state.axis, kLength, graph.node(state.nodes.parameter));
-  }
-  return absl::OkStatus();
 }
 
 // [rows, places] of a constant, for a cache [rows, ...]: one place more than the cache has before
@@ -200,45 +176,6 @@ ValueId MaskOver(const Cache& cache, ValueId value, DType dtype, Graph& graph) {
   return add("Concat",
              {add("Broadcast", {each, places}, {}), add("Broadcast", {each, one_place}, {})},
              along_places);
-}
-
-absl::Status AddMasks(const DecoderPorts& ports, Graph& graph, GraphInfo& info) {
-  std::map<int, Cache> masks;
-  for (const int parameter : graph.parameters) {
-    if (!MasksCache(graph, ports, parameter)) {
-      continue;
-    }
-    const Cache cache = CacheOf(graph, ports, parameter);
-    if (cache.axis < 0) {
-      return Invalid("decoder.states: '", PortName(graph, parameter), "' has the output of state '",
-                     PortName(graph, cache.parameter),
-                     "', which does not grow by one a step; a mask is over a cache that does");
-    }
-    masks[parameter] = cache;
-  }
-  if (masks.empty()) {
-    return absl::OkStatus();
-  }
-  GraphCopy copy(graph);
-  for (const int parameter : graph.parameters) {
-    copy.Keep(parameter);
-  }
-  for (const auto& [parameter, cache] : masks) {
-    const DType dtype = graph.node(parameter).outputs[0].dtype;
-    const ValueId mask = MaskOver(cache, copy.Of({cache.parameter, 0}), dtype, copy.to());
-    // The input itself is read by nothing.
-    copy.to().node(copy.Of({parameter, 0}).node).outputs[0].shape =
-        PartialShape({PartialShape::kDynamic, 1});
-    copy.Replace({parameter, 0}, mask);
-  }
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (graph.nodes[i].op != "Parameter") {
-      copy.Keep(static_cast<int>(i));
-    }
-  }
-  graph = std::move(copy).Finish();
-  BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
-  return absl::OkStatus();
 }
 
 // One input that takes the number of the step.
@@ -323,34 +260,114 @@ std::vector<int> StepRowAxes(const Graph& graph, const DecoderPorts& ports, int 
   return axes;
 }
 
-absl::Status GiveStepInputs(const DecoderPorts& ports, int tokens, Graph& graph, GraphInfo& info) {
-  BW_RETURN_IF_ERROR(TakeOneToken(ports, tokens, graph, info));
-  BW_RETURN_IF_ERROR(AddMasks(ports, graph, info));
-  bool any = false;
+int TokenParameter(const Graph& graph, const DecoderPorts& ports) {
+  int tokens = -1;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    tokens =
+        PortName(graph, graph.parameters[i]) == ports.token_input ? static_cast<int>(i) : tokens;
+  }
+  return tokens;
+}
+
+// A step reads one token. The file of a step whose states grow often takes any number, and states
+// grow by one only then.
+absl::StatusOr<bool> TakeOneToken(Graph& graph, GraphInfo& info, const PassContext& context) {
+  const DecoderPorts& ports = context.decoder->ports;
+  const int tokens = TokenParameter(graph, ports);
+  const bool grows = absl::c_any_of(ports.states, [&](const StatePorts& state) {
+    const int parameter = NodeNamed(graph, graph.parameters, state.input);
+    return parameter >= 0 && JoinOfState(graph, parameter) >= 0;
+  });
+  if (tokens < 0 || !grows) {
+    return false;
+  }
+  PartialShape& shape = graph.node(graph.parameters[static_cast<size_t>(tokens)]).outputs[0].shape;
+  if (shape.has_rank() && shape.rank() == 2 && shape.dim(0) < 0 && shape.dim(1) < 0) {
+    shape = PartialShape({PartialShape::kDynamic, 1});
+    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, context.operators));
+  }
+  const PassContext of_step{context.operators, StepRowAxes(graph, ports, tokens)};
+  BW_RETURN_IF_ERROR(FoldShapes(graph, info, of_step).status());
+  BW_RETURN_IF_ERROR(TakeOneNumber(context, graph, info));
+  // Declares what is known of the extents of values, where masks hide it from inference.
+  BW_RETURN_IF_ERROR(FoldShapes(graph, info, SourcesContext(graph, context.operators)).status());
+  // They are equally long in each step.
+  for (const GrowingState& state : StatesFromNothing(ports, graph)) {
+    constexpr int64_t kLength = 0;
+    ShareExtent(state.axis, kLength, graph.node(state.nodes.parameter));
+  }
+  return true;
+}
+
+absl::StatusOr<bool> AddMasks(Graph& graph, GraphInfo& info, const PassContext& context) {
+  const DecoderPorts& ports = context.decoder->ports;
+  if (TokenParameter(graph, ports) < 0) {
+    return false;
+  }
+  std::map<int, Cache> masks;
+  for (const int parameter : graph.parameters) {
+    if (!MasksCache(graph, ports, parameter)) {
+      continue;
+    }
+    const Cache cache = CacheOf(graph, ports, parameter);
+    if (cache.axis < 0) {
+      return Invalid("decoder.states: '", PortName(graph, parameter), "' has the output of state '",
+                     PortName(graph, cache.parameter),
+                     "', which does not grow by one a step; a mask is over a cache that does");
+    }
+    masks[parameter] = cache;
+  }
+  if (masks.empty()) {
+    return false;
+  }
+  GraphCopy copy(graph);
+  for (const int parameter : graph.parameters) {
+    copy.Keep(parameter);
+  }
+  for (const auto& [parameter, cache] : masks) {
+    const DType dtype = graph.node(parameter).outputs[0].dtype;
+    const ValueId mask = MaskOver(cache, copy.Of({cache.parameter, 0}), dtype, copy.to());
+    // The input itself is read by nothing.
+    copy.to().node(copy.Of({parameter, 0}).node).outputs[0].shape =
+        PartialShape({PartialShape::kDynamic, 1});
+    copy.Replace({parameter, 0}, mask);
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op != "Parameter") {
+      copy.Keep(static_cast<int>(i));
+    }
+  }
+  return TakeChanged(std::move(copy).Finish(), graph, info, context);
+}
+
+absl::StatusOr<bool> AddStepNumbers(Graph& graph, GraphInfo& info, const PassContext& context) {
+  const DecoderPorts& ports = context.decoder->ports;
+  const int tokens = TokenParameter(graph, ports);
+  bool any = false;
+  for (size_t i = 0; tokens >= 0 && i < graph.parameters.size(); ++i) {
     if (static_cast<int>(i) != tokens && CountsSteps(graph, ports, graph.parameters[i])) {
       any = true;
       BW_RETURN_IF_ERROR(AddCount(graph.parameters[i], tokens, graph));
     }
   }
   if (any) {
-    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
+    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, context.operators));
   }
-  return absl::OkStatus();
+  return any;
 }
 
-absl::Status KeepComputedCaches(const DecoderPorts& ports, Graph& graph, GraphInfo& info) {
+absl::StatusOr<bool> KeepComputedCaches(Graph& graph, GraphInfo& info, const PassContext& context) {
+  bool any = false;
   while (true) {
-    std::vector<CacheNodes> caches;
-    for (const GrowingState& state : StatesFromNothing(ports, graph)) {
-      caches.push_back(state.nodes);
+    PassContext caches{context.operators};
+    for (const GrowingState& state : StatesFromNothing(context.decoder->ports, graph)) {
+      caches.states.push_back(state.nodes);
     }
-    std::optional<Graph> changed = KeepComputed(caches, graph, info);
-    if (!changed.has_value()) {
-      return absl::OkStatus();
+    BW_ASSIGN_OR_RETURN(const bool changed, KeepComputed(graph, info, caches));
+    if (!changed) {
+      return any;
     }
-    graph = *std::move(changed);
-    BW_ASSIGN_OR_RETURN(info, InferGraph(graph, Operators()));
+    any = true;
   }
 }
 

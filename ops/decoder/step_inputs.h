@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "ops/decoder/decoder_ports.h"
 #include "ops/graph/inference.h"
+#include "ops/passes/passes.h"
 
 namespace beamwright::ops {
 
@@ -34,16 +35,32 @@ int JoinOfState(const Graph& graph, int parameter);
 // share. `tokens`: index into graph.parameters, -1: not known.
 std::vector<int> StepRowAxes(const Graph& graph, const DecoderPorts& ports, int tokens);
 
-// Makes these inputs part of the step: a number [rows, 1] (or [rows], as the tokens) becomes a
-// state to which each step adds 1, a scalar or [1] is left to the loop's own number, a mask is
-// computed. Where states grow, `tokens` (index into graph.parameters) takes one token, and those
-// that start with a constant start empty, so that all are equally long; a constant of NaN says that
-// a state starts otherwise. Errors name the state.
-absl::Status GiveStepInputs(const DecoderPorts& ports, int tokens, Graph& graph, GraphInfo& info);
+// What the passes of a decoder know (PassContext::decoder).
+struct DecoderContext {
+  const DecoderPorts& ports;
+  std::vector<std::string>* moved_states = nullptr;  // DecoderForm::moved_states
+  // JoinTarget: the tokens (index into graph.parameters), their time axis, and the results that the
+  // loop gives (indices into graph.results).
+  int tokens = -1;
+  int time_axis = 0;
+  std::vector<int> outputs = {};
+};
 
-// Has states that grow and start empty hold what the step computes of them
-// (ops/compile/computed_caches.h).
-absl::Status KeepComputedCaches(const DecoderPorts& ports, Graph& graph, GraphInfo& info);
+// The Parameter that takes a step's tokens, as an index into graph.parameters; -1: none of the
+// name.
+int TokenParameter(const Graph& graph, const DecoderPorts& ports);
+
+// Passes over a step graph (ops/passes/passes.h). Errors name the state.
+// Where states grow, the tokens become one token, and states that start with a constant start
+// empty, so that all are equally long; a constant of NaN says that a state starts otherwise.
+absl::StatusOr<bool> TakeOneToken(Graph& graph, GraphInfo& info, const PassContext& context);
+// A mask over a cache becomes a part of the step, which computes it.
+absl::StatusOr<bool> AddMasks(Graph& graph, GraphInfo& info, const PassContext& context);
+// A number of the step [rows, 1] (or [rows], as the tokens) becomes a state to which each step adds
+// 1; a scalar or [1] is left to the loop's own number.
+absl::StatusOr<bool> AddStepNumbers(Graph& graph, GraphInfo& info, const PassContext& context);
+// KeepComputed of the states that grow and start empty, until nothing changes.
+absl::StatusOr<bool> KeepComputedCaches(Graph& graph, GraphInfo& info, const PassContext& context);
 
 }  // namespace beamwright::ops
 

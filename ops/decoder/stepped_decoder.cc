@@ -9,8 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/compile/growing_states.h"
-#include "ops/compile/item_scales.h"
-#include "ops/compile/joined_layers.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/float_ports.h"
 #include "ops/decoder/one_hot.h"
@@ -20,6 +18,7 @@
 #include "ops/decoder/step_inputs.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 
 namespace beamwright::ops {
 namespace {
@@ -237,7 +236,7 @@ class DecoderCompiler {
         node.constant = info.constants[i][0];
       }
     }
-    BW_RETURN_IF_ERROR(JoinLayers(loop.body, info, operators));
+    BW_RETURN_IF_ERROR(JoinLayers(loop.body, info, {operators}).status());
     DropLargeConstants(loop.body);
     return absl::OkStatus();
   }

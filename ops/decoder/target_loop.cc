@@ -5,7 +5,7 @@
 //   tokens -> Loop(slice t: Embedding, cell, attention, MatMul; states carried; memory invariant)
 //          -> logits, concatenated over t
 //
-// The steps, in the order of Joiner::Run:
+// The steps, in the order of TargetJoiner::Run:
 //   1. FindTimes: how each value depends on the target's time axis, by Operator::rows with time
 //      steps in the place of rows. A loop that counts to the target's length and picks by its
 //      counter is rewritten to slice instead (loop_slices.h).
@@ -40,9 +40,9 @@ absl::Status CannotMove(const Node& node, absl::string_view why) {
       absl::StrCat(Describe(node), " cannot be moved into the decoder's step: ", why));
 }
 
-class Joiner {
+class TargetJoiner {
  public:
-  Joiner(const Graph& graph, const GraphInfo& info, const OperatorSet& operators)
+  TargetJoiner(const Graph& graph, const GraphInfo& info, const OperatorSet& operators)
       : graph_(graph), info_(info), operators_(operators) {}
 
   absl::StatusOr<Graph> Run(int token_parameter, int time_axis, const std::vector<int>& results) {
@@ -506,7 +506,7 @@ class Joiner {
 absl::StatusOr<Graph> JoinTargetLoop(const Graph& graph, const GraphInfo& info,
                                      const OperatorSet& operators, int token_parameter,
                                      int time_axis, const std::vector<int>& results) {
-  return Joiner(graph, info, operators).Run(token_parameter, time_axis, results);
+  return TargetJoiner(graph, info, operators).Run(token_parameter, time_axis, results);
 }
 
 }  // namespace beamwright::ops

@@ -1,3 +1,14 @@
+// Tables of what a step computes of its token alone, in the order of TableMaker::Run:
+//
+// 1. The memory that tables may take is a share of the body's constants.
+// 2. Cells whose X is of the token scope give up their product X * W^T (SplitCells).
+// 3. Values that other scopes read are candidates; each must be one row for each token by the rules
+//    of rows, be more than moved elements, and fit (FindValues).
+// 4. The tables are filled for 256 tokens at a time; 64 tokens are computed alone as well, and
+// every
+//    bit must agree, or there are no tables (Compute).
+// 5. A look-up takes the place of each value (LookUp), and what nothing reads any more goes
+// (Finish).
 #include "ops/decoder/token_tables.h"
 
 #include <algorithm>
@@ -51,15 +62,19 @@ class TableMaker {
     if (token_rule_ == nullptr || options_.num_tokens < 1 || !(options_.max_share > 0)) {
       return made;
     }
+    // 1.
     left_bytes_ = static_cast<int64_t>(options_.max_share * static_cast<double>(ConstantBytes()));
+    // 2.
     split_ = loop_;
     InferredGraph apart = SplitCells();
     split_.body = std::move(apart.graph);
     split_info_ = std::move(apart.info);
+    // 3.
     FindValues();
     if (values_.empty()) {
       return made;
     }
+    // 4.
     if (const absl::Status status = Compute(); !status.ok()) {
       made.refused = std::string(status.message());
       return made;
@@ -68,6 +83,7 @@ class TableMaker {
       ++made.count;
       made.bytes += tabled.table.num_bytes();
     }
+    // 5.
     Finish(LookUp());
     return made;
   }

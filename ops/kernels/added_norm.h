@@ -1,5 +1,5 @@
 // AddedNorm: the end of a layer of a transformer in one pass over its rows. In no file: Add, MVN,
-// Multiply and Add become one when a graph is compiled (ops/compile/joined_layers.h), and so are
+// Multiply and Add become one when a graph is compiled (ops/passes/layer_fusion.cc), and so are
 // the bits. As four nodes a row of some hundred numbers is read and written eight times, and each
 // node checks types and shapes.
 #ifndef BEAMWRIGHT_OPS_KERNELS_ADDED_NORM_H_

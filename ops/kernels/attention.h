@@ -1,6 +1,6 @@
 // Attention: shares of values by the products of queries and keys, head by head. In no file:
 // MatMul, Multiply, SoftMax and MatMul become one when a graph is compiled
-// (ops/compile/joined_layers.h), and so are the bits. Scores of a few queries stay in the first
+// (ops/passes/layer_fusion.cc), and so are the bits. Scores of a few queries stay in the first
 // cache, and a request of a step, whose keys and values no other request shares, costs one call
 // instead of four.
 #ifndef BEAMWRIGHT_OPS_KERNELS_ATTENTION_H_

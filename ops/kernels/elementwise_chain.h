@@ -1,6 +1,6 @@
 // ElementwiseChain: several functions of elements in one pass, so that what lies between them never
 // leaves the caches next to the core. In no file: a graph's own nodes become chains when it is
-// compiled (ops/compile/elementwise_chains.h). The functions are those of the operators with these
+// compiled (ops/passes/elementwise_fusion.cc). The functions are those of the operators with these
 // names, and so are the bits.
 #ifndef BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_CHAIN_H_
 #define BEAMWRIGHT_OPS_KERNELS_ELEMENTWISE_CHAIN_H_

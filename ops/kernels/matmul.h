@@ -19,7 +19,7 @@ inline constexpr char kBiasedProductName[] = "BiasedProduct";
 
 // BiasedProduct: f32 rows [.., depth] times a weight that is known, plus a bias [columns] that is
 // known; attributes transpose_b, and relu, which puts 0 in the place of what is below. In no file:
-// MatMul, Add and ReLU become one when a graph is compiled (ops/compile/joined_layers.h), and so
+// MatMul, Add and ReLU become one when a graph is compiled (ops/passes/layer_fusion.cc), and so
 // are the bits. A panel of the product gets its bias while it is in the cache.
 const OperatorCode& BiasedProductIn(Precision weights);
 

@@ -27,8 +27,8 @@ extern const OperatorCode kQuantizeLinear;
 // (x - x_zero_point) * x_scale in f32, of the scale's type.
 extern const OperatorCode kDequantizeLinear;
 // dynamic_quantize.cc: x f32: y u8, y_scale, y_zero_point, over the range of all of x and 0. With
-// attribute item_axis (>= 0), which a served model is given (ops/compile/item_scales.h), over the
-// range of each item: `item_extent` (1) indices of that axis. y_scale and y_zero_point have x's
+// attribute item_axis (>= 0), which a served model is given (ops/passes/scales_by_item.cc), over
+// the range of each item: `item_extent` (1) indices of that axis. y_scale and y_zero_point have x's
 // rank then, and extent 1 on all other axes. item_axis -1: an axis that is not known yet, for
 // inference alone.
 extern const OperatorCode kDynamicQuantizeLinear;
@@ -39,7 +39,7 @@ extern const OperatorCode kDynamicQuantizeLinear;
 // matrix b that is known at load is packed (ops/kernels/integer_product.h).
 extern const OperatorCode kMatMulInteger;
 // scaled_integer_matmul.cc: in no file; made of MatMulInteger and what reads its sums
-// (ops/compile/scaled_products.h). a, b, a_zero_point, b_zero_point (both may be absent), a_scale,
+// (JoinScaledProducts). a, b, a_zero_point, b_zero_point (both may be absent), a_scale,
 // b_scale[, bias[, addend]]: product * (a_scale * b_scale) + bias + addend, f32, each operation
 // rounded in this order. a has two axes or more; b is [K, N] and known at load, as are its zero
 // point, its scale and the bias, which is one value or one per column. Scales are like zero points;

@@ -4,7 +4,7 @@
 //
 // Place `time - 1` is distance 0. Each step reads a window of its row that moves by one from step
 // to step. In no file: exporters write the windows as computed indices over joined axes, which
-// ops/compile/relative_shifts.h recognises.
+// FindRelativeShifts recognises.
 #ifndef BEAMWRIGHT_OPS_KERNELS_RELATIVE_SHIFT_H_
 #define BEAMWRIGHT_OPS_KERNELS_RELATIVE_SHIFT_H_
 

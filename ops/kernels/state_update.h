@@ -7,7 +7,7 @@
 //   S' = S * decay + write (S^T erase)^T + key value^T             "pair" (RWKV-7)
 //   read = S'^T query
 //
-// In no file: ops/compile/state_updates.h recognises it in what files spell out.
+// In no file: JoinStateUpdates recognises it in what files spell out.
 #ifndef BEAMWRIGHT_OPS_KERNELS_STATE_UPDATE_H_
 #define BEAMWRIGHT_OPS_KERNELS_STATE_UPDATE_H_
 

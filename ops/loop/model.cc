@@ -1,40 +1,15 @@
 #include "ops/loop/model.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
-#include "ops/compile/elementwise_chains.h"
-#include "ops/compile/extents.h"
-#include "ops/compile/hoist_inputs.h"
-#include "ops/compile/item_scales.h"
-#include "ops/compile/joined_layers.h"
-#include "ops/compile/layer_transposes.h"
-#include "ops/compile/opened_batch.h"
-#include "ops/compile/own_lengths.h"
-#include "ops/compile/part_axes.h"
-#include "ops/compile/scaled_products.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 
 namespace beamwright::ops {
-namespace {
-
-// The passes over a whole graph whose shapes are folded, in their order. Each takes graph and info
-// as InferGraph leaves them, leaves them so, and keeps the bits of every result; its header has the
-// graph before and after. A new one is a file in ops/compile and a line here.
-using Pass = absl::Status (*)(Graph& graph, GraphInfo& info, const OperatorSet& operators);
-constexpr Pass kPasses[] = {
-    &HoistInputProducts,   // loop-invariant code motion: X * W^T of a cell, once for all time steps
-    &DropPartAxes,         // no Squeeze and Unsqueeze of slices and parts
-    &DropLayerTransposes,  // states of layers where they are
-    &JoinScaledProducts,   // an integer product with its conversions, scales and sums
-    &JoinLayers,           // attention, norms and biases, one operator each
-    &JoinElementwise,      // functions of elements one after another: an ElementwiseChain
-};
-
-}  // namespace
 
 absl::Status CheckParameter(const Graph& graph, int parameter_node, const Tensor& tensor) {
   const ValueInfo& declared = graph.node(parameter_node).outputs[0];
@@ -70,23 +45,14 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Compile(Graph graph, Precision wei
     ShareExtent(1, kLength, model->graph_.node(parameters[static_cast<size_t>(rows->mask)]));
   }
   BW_ASSIGN_OR_RETURN(GraphInfo info, InferGraph(model->graph_, operators));
-  BW_RETURN_IF_ERROR(proof == nullptr ? FoldShapes(model->graph_, info, operators)
-                                      : FoldShapesOfSources(model->graph_, info, operators));
+  PassContext context =
+      proof == nullptr ? PassContext{operators} : SourcesContext(model->graph_, operators);
+  std::optional<EncoderRows> encoder;
   if (proof != nullptr) {
-    *proof = TakeScalesByItem(info, operators, *rows, model->graph_);
+    encoder.emplace(EncoderRows{*rows, *proof, is_for_one ? &as_exported : nullptr});
+    context.encoder = &*encoder;
   }
-  if (is_for_one && !proof->separable) {
-    const std::string why = OpenBatch(as_exported, operators, *rows, model->graph_, info, *proof);
-    if (!why.empty()) {
-      absl::StrAppend(&proof->reason, ", and it can't be opened to more: ", why);
-    }
-  }
-  if (proof != nullptr && proof->separable && rows->length_axis > 0) {
-    proof->lengths = GiveRowsLengths(*rows, operators, model->graph_, info);
-  }
-  for (const Pass pass : kPasses) {
-    BW_RETURN_IF_ERROR(pass(model->graph_, info, operators));
-  }
+  BW_RETURN_IF_ERROR(RunPasses(EncoderPasses(), model->graph_, info, context).status());
   DropLargeConstants(model->graph_);
   const std::vector<bool> all(model->graph_.nodes.size(), true);
   BW_ASSIGN_OR_RETURN(model->program_, Program::Compile(model->graph_, info, operators, all));

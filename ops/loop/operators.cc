@@ -1,8 +1,8 @@
 #include "ops/loop/operators.h"
 
 #include "ops/base/status.h"
-#include "ops/compile/own_lengths.h"
 #include "ops/compile/program.h"
+#include "ops/compile/row_follower.h"
 #include "ops/graph/operator.h"
 #include "ops/kernels/kernels.h"
 #include "ops/loop/sequence_driver.h"

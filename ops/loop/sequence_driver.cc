@@ -20,7 +20,7 @@
 #include "ops/base/interruption.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
-#include "ops/compile/own_lengths.h"
+#include "ops/compile/row_follower.h"
 #include "ops/loop/cell_loop.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/loop_items.h"

@@ -10,10 +10,10 @@
 #include "absl/strings/match.h"
 #include "engine/model/decode_model.h"
 #include "ops/base/file.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/import/graph_file.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 #include "tests/engine/table_bundle.h"
 #include "tests/support/graph_builder.h"
 #include "tools/graph/check.h"
@@ -65,7 +65,8 @@ bundle::Bundle BundleOf(ops::Graph graph, const ops::DecoderRoles& roles) {
 // As `check` and `init` guess them.
 absl::StatusOr<ops::DecoderRoles> Roles(ops::Graph graph) {
   absl::StatusOr<ops::GraphInfo> info = InferGraph(graph, ops::Operators());
-  absl::Status status = info.ok() ? FoldShapes(graph, *info, ops::Operators()) : info.status();
+  absl::Status status =
+      info.ok() ? FoldShapes(graph, *info, {ops::Operators()}).status() : info.status();
   if (status.ok()) {
     status = LeaveTheStep(graph);
   }

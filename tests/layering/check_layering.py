@@ -3,7 +3,8 @@
 
 Usage: check_layering.py [ROOT]. Prints file:line of each offence and exits with 1 if there is one. A
 folder that is not in the table is an offence too, so that a new one gets its line. A header that says
-'Private to FOLDER/' or 'Private to FILE.cc' is included from there alone.
+'Private to FOLDER/' or 'Private to FILE.cc' is included from there alone. Sources of a folder compile in groups
+(beamwright_group, cmake/beamwright.cmake), so two of them must not define one name in their anonymous namespaces.
 """
 
 import pathlib
@@ -11,7 +12,7 @@ import re
 import sys
 
 OPS_GRAPH = ["ops/base", "ops/tensor", "ops/graph"]
-OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/loop"]
+OPS_LOOP = [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/passes", "ops/loop"]
 OPS = [*OPS_LOOP, "ops/decoder", "ops/import"]
 # The parts of the engine that know no request.
 ENGINE_PARTS = [*OPS, "proto", "engine/status", "engine/grammar", "engine/search", "engine/search/frames", "engine/fusion",
@@ -33,7 +34,8 @@ ALLOWED = {
     "ops/kernels": OPS_GRAPH,
     "ops/import": [*OPS_GRAPH, "ops/kernels"],
     "ops/compile": [*OPS_GRAPH, "ops/kernels"],
-    "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
+    "ops/passes": [*OPS_GRAPH, "ops/kernels", "ops/compile"],
+    "ops/loop": [*OPS_GRAPH, "ops/kernels", "ops/compile", "ops/passes"],
     "ops/decoder": OPS_LOOP,
     # Errors as data, below all that makes one.
     "engine/status": ["ops/base", "proto"],
@@ -149,9 +151,43 @@ def private_offences(root):
                 yield f"{name}:{number}: {match[1]} is private to {owner}"
 
 
+# Names that an anonymous namespace defines, but for functions, which may be overloads.
+DEFINITION = re.compile(
+    r"(?:struct|class|enum class|enum) (\w+) [{:f]|using (\w+) =|(?:constexpr|thread_local|const) [^()=;{]*?(\w+)(?:\[\w*\])* *[={;]"
+)
+FUNCTION = re.compile(r"(?=\w)[\w:<>,&*\[\] ]+?[ &*](\w+)\(")
+ANONYMOUS = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.DOTALL | re.MULTILINE)
+
+
+def definitions(text):
+    """(name, line, is_function) of what the anonymous namespaces of a source define."""
+    for block in ANONYMOUS.findall(text):
+        for line in block.splitlines():
+            if match := DEFINITION.match(line):
+                yield match[1] or match[2] or match[3], line, False
+            elif match := FUNCTION.match(line):
+                yield match[1], line, True
+
+
+def twice_defined(root):
+    for top in TOPS:
+        for folder in sorted({file.parent for file in (root / top).rglob("*.cc")}):
+            cmake = folder / "CMakeLists.txt"
+            if not cmake.exists() or re.search(r"beamwright_library\(\w+ ALONE", cmake.read_text(encoding="utf-8")):
+                continue
+            known = {}
+            for file in sorted(folder.glob("*.cc")):
+                for name, line, is_function in set(definitions(file.read_text(encoding="utf-8"))):
+                    for other, other_line, other_is_function in known.get(name, []):
+                        alias = line.startswith("using ") and line == other_line
+                        if not (is_function and other_is_function) and not alias and other != file:
+                            yield f"{file.relative_to(root)}:1: defines {name}, as {other.name} does: they may compile as one source"
+                    known.setdefault(name, []).append((file, line, is_function))
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*offences(root), *private_offences(root)]
+    found = [*offences(root), *private_offences(root), *twice_defined(root)]
     print("\n".join(found) or "every include points downward")
     return 1 if found else 0
 

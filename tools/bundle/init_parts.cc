@@ -12,7 +12,6 @@
 #include "ops/base/model_name.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/float_ports.h"
 #include "ops/graph/inference.h"
@@ -20,6 +19,7 @@
 #include "ops/import/graph_file.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 #include "tools/bundle/bundle_text.h"
 #include "tools/bundle/encoder_states.h"
 #include "tools/bundle/encoder_streaming.h"
@@ -47,7 +47,7 @@ absl::StatusOr<Graph> Prepared(Graph graph, const std::string& path) {
   absl::StatusOr<ops::GraphInfo> info = ops::InferGraph(graph, Operators());
   absl::Status status = info.status();
   if (info.ok()) {
-    status = ops::FoldShapes(graph, *info, Operators());
+    status = ops::FoldShapes(graph, *info, {Operators()}).status();
   }
   if (status.ok()) {
     status = ops::LeaveTheStep(graph);

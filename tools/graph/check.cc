@@ -13,7 +13,6 @@
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/float_ports.h"
 #include "ops/decoder/stepped_decoder.h"
@@ -23,6 +22,7 @@
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 #include "tools/graph/frame_roles.h"
 #include "tools/graph/frozen_reshape.h"
 #include "tools/graph/ports.h"
@@ -206,7 +206,7 @@ GraphFindings CheckGraph(Graph graph) {
   Graph file = graph;
   absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
   if (info.ok()) {
-    const absl::Status folded = FoldShapes(graph, *info, Operators());
+    const absl::Status folded = FoldShapes(graph, *info, {Operators()}).status();
     info = folded.ok() ? std::move(info) : folded;
   }
   if (!info.ok()) {

@@ -5,8 +5,8 @@
 
 #include "gtest/gtest.h"
 #include "ops/compile/row_proof.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -87,7 +87,7 @@ OperatorSet CountingOperators() {
 Graph Folded(Graph graph, const OperatorSet& operators, const std::vector<int>& row_axes = {}) {
   absl::StatusOr<GraphInfo> info = InferGraph(graph, operators);
   EXPECT_TRUE(info.ok()) << info.status();
-  const absl::Status status = FoldShapes(graph, *info, operators, row_axes);
+  const absl::Status status = FoldShapes(graph, *info, {operators, row_axes}).status();
   EXPECT_TRUE(status.ok()) << status;
   return graph;
 }

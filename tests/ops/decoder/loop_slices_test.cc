@@ -5,10 +5,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/decoder/target_loop.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 #include "tests/support/graph_builder.h"
 
 namespace beamwright::ops {
@@ -86,7 +86,7 @@ absl::StatusOr<Graph> Join(Graph graph) {
   if (!info.ok()) {
     return info.status();
   }
-  const absl::Status folded = FoldShapes(graph, *info, Operators(), {0, 0, 0});
+  const absl::Status folded = FoldShapes(graph, *info, {Operators(), {0, 0, 0}}).status();
   if (!folded.ok()) {
     return folded;
   }

@@ -7,9 +7,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/decoder/beam_index.h"
 #include "ops/decoder/decoder_form.h"
 #include "ops/decoder/stepped_decoder.h"
+#include "ops/passes/passes.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
 
@@ -288,6 +288,13 @@ Graph WithIndex(int64_t axis, bool also_read) {
     graph.Result("index", graph.Add("Abs", {index}));
   }
   return Inferred(graph.Build());
+}
+
+std::optional<Graph> WithoutBeamIndex(Graph graph) {
+  GraphInfo info;
+  const absl::StatusOr<bool> changed = DropBeamIndex(graph, info, {Operators()});
+  EXPECT_TRUE(changed.ok()) << changed.status();
+  return changed.ok() && *changed ? std::optional(std::move(graph)) : std::nullopt;
 }
 
 TEST(WithoutBeamIndex, StatesAreReadInTheirOwnOrder) {

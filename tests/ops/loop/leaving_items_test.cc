@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ops/compile/own_lengths.h"
+#include "ops/compile/row_follower.h"
 #include "tests/ops/loop/run_graph.h"
 #include "tests/support/graph_builder.h"
 

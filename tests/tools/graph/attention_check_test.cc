@@ -6,9 +6,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/compile/shape_folding.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/operators.h"
+#include "ops/passes/passes.h"
 #include "tests/support/graph_builder.h"
 #include "tools/graph/check.h"
 
@@ -362,7 +362,8 @@ TEST_P(AttentionSpelling, RowsTogetherGiveWhatEachGivesAlone) {
   absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
   ASSERT_TRUE(info.ok()) << info.status();
   const std::unique_ptr<LoopBody> written = body_of(graph, *info);
-  const absl::Status folded = FoldShapes(graph, *info, Operators(), DecoderRowAxes(graph, 0, 0));
+  const absl::Status folded =
+      FoldShapes(graph, *info, {Operators(), DecoderRowAxes(graph, 0, 0)}).status();
   ASSERT_TRUE(folded.ok()) << folded;
   const std::unique_ptr<LoopBody> planned = body_of(graph, *info);
 
