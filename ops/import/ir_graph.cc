@@ -1,3 +1,17 @@
+// From the layers of a net (an IR's, or a body's) to nodes of a Graph:
+//
+// 1. The XML becomes layers and edges (ReadNet), and edges become sources, in an order in which
+// each
+//    layer comes behind what it reads (WireNet).
+// 2. Each layer becomes a node by its line in the vocabulary (ir_layers.h): its attributes are
+//    parsed, its inputs looked up (AppendLayer).
+// 3. What the vocabulary cannot say: constants, results, loops, branches, old forms of LSTMCell and
+//    GatherND (Finish). Sequences and attention become several nodes, Identity none, variables a
+//    Parameter and a Result.
+// 4. Parameters and Results are listed in the file's order, those of variables behind them (Run).
+//
+// A fault of one layer does not end the translation: a node of an unknown type takes its place
+// (PassOver), so that one message lists up to 20 faults.
 #include "ops/import/ir_graph.h"
 
 #include <algorithm>
@@ -60,11 +74,13 @@ class Builder {
       : net_(net), wiring_(wiring), import_(import), values_(net.layers.size()) {}
 
   absl::StatusOr<IrGraph> Run() {
+    // 2. and 3.
     for (const int index : wiring_.order) {
       if (wiring_.kept[static_cast<size_t>(index)]) {
         BW_RETURN_IF_ERROR(AddOrPassOver(index));
       }
     }
+    // 4.
     for (size_t i = 0; i < net_.layers.size(); ++i) {
       const IrLayer& layer = net_.layers[i];
       if (IsParameter(layer)) {
@@ -102,8 +118,8 @@ class Builder {
       return status;  // it is the loop's
     }
     // The wrong .bin would make a fault of every constant.
-    const bool is_told = layer.type == "Const" && std::exchange(constant_failed_, true);
-    if (!is_told) {
+    const bool is_listed = layer.type == "Const" && std::exchange(constant_failed_, true);
+    if (!is_listed) {
       import_.faults.push_back(status);
     }
     PassOver(index);
@@ -296,6 +312,7 @@ class Builder {
 }  // namespace
 
 absl::StatusOr<IrGraph> BuildGraph(pugi::xml_node xml, IrImport& import) {
+  // 1.
   BW_ASSIGN_OR_RETURN(const IrNet net, ReadNet(xml));
   BW_ASSIGN_OR_RETURN(const IrWiring wiring, WireNet(net));
   BW_ASSIGN_OR_RETURN(IrGraph result, Builder(net, wiring, import).Run());

@@ -1,235 +1,160 @@
 #include "ops/import/ir_layers.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "ops/base/status.h"
+#include "ops/import/known_operators.h"
+#include "ops/kernels/added_norm.h"
+#include "ops/kernels/attention.h"
+#include "ops/kernels/elementwise_chain.h"
+#include "ops/kernels/matmul.h"
+#include "ops/kernels/movement.h"
+#include "ops/kernels/quantization.h"
+#include "ops/kernels/relative_shift.h"
+#include "ops/kernels/state_update.h"
 
 namespace beamwright::ops {
 namespace {
 
-constexpr AttributeKind kInt = AttributeKind::kInt;
-constexpr AttributeKind kFloat = AttributeKind::kFloat;
-constexpr AttributeKind kBool = AttributeKind::kBool;
-constexpr AttributeKind kEnum = AttributeKind::kEnum;
-constexpr AttributeKind kText = AttributeKind::kText;
-constexpr AttributeKind kInts = AttributeKind::kInts;
-constexpr AttributeKind kFloats = AttributeKind::kFloats;
-constexpr AttributeKind kEnums = AttributeKind::kEnums;
-
-using Rules = std::vector<AttributeRule>;
-
-Rules operator+(Rules first, const Rules& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
+// What an attribute of a file holds, by its name: the same in all operators. Attributes of the
+// registry without a line here are set by importers and passes alone: a file's value stays a text,
+// which its operator refuses.
+absl::flat_hash_map<absl::string_view, AttributeKind> MakeKinds() {
+  absl::flat_hash_map<absl::string_view, AttributeKind> kinds;
+  const auto add = [&](AttributeKind kind, std::initializer_list<absl::string_view> names) {
+    for (const absl::string_view name : names) {
+      kinds.emplace(name, kind);
+    }
+  };
+  add(AttributeKind::kInt, {"axis", "batch_axis", "batch_dims", "block_size", "group",
+                            "hidden_size", "levels", "num_groups", "num_splits", "seq_axis"});
+  add(AttributeKind::kFloat, {"alpha", "clip", "eps", "epsilon", "max", "min"});
+  add(AttributeKind::kBool,
+      {"across_channels", "allow_axis_skip", "detect_negative", "detect_positive", "exclude-pad",
+       "exclusive", "keep_dims", "linear_before_reset", "normalize_variance", "reverse", "sorted",
+       "special_zero", "stable", "transpose_a", "transpose_b", "use_init_val"});
+  add(AttributeKind::kEnum,
+      {"approximation_mode", "auto_broadcast", "auto_pad", "count_element_type", "destination_type",
+       "eps_mode", "index_element_type", "mode", "negative_indices_mode", "output_type", "pad_mode",
+       "reduction", "rounding_type", "sort"});
+  add(AttributeKind::kText, {"equation"});
+  add(AttributeKind::kInts,
+      {"begin_mask", "dilations", "ellipsis_mask", "end_mask", "kernel", "new_axis_mask",
+       "output_padding", "pads_begin", "pads_end", "shrink_axis_mask", "strides"});
+  add(AttributeKind::kFloats, {"activations_alpha", "activations_beta"});
+  add(AttributeKind::kEnums, {"activations"});
+  return kinds;
 }
 
-// Fallbacks are the defaults of OpenVINO's opsets, given where they differ between frameworks or
-// where the first document's nets leave the attribute out.
-std::vector<LayerType> MakeTable() {
-  const Rules none;
-  const Rules broadcast = {{"auto_broadcast", kEnum}};
-  const Rules reduce = {{"keep_dims", kBool}};
-  const Rules softmax = {{"axis", kInt, "1"}};
-  const Rules cell = {{"hidden_size", kInt},
-                      {"activations", kEnums},
-                      {"activations_alpha", kFloats},
-                      {"activations_beta", kFloats},
-                      {"clip", kFloat}};
-  const Rules lstm = cell + Rules{{"input_forget", kBool, nullptr, "false"},
-                                  {"weights_format", kEnum, nullptr, "fico"}};
-  const Rules gru = cell + Rules{{"linear_before_reset", kBool}};
-  const Rules depth = {{"block_size", kInt}, {"mode", kEnum}};
-  const Rules direction = {{"direction", kEnum}};
-  const Rules variable = {{"variable_id", AttributeKind::kDropped},
-                          {"variable_type", AttributeKind::kDropped},
-                          {"variable_shape", AttributeKind::kDropped}};
-  const Rules masks = {{"begin_mask", kInts},
-                       {"end_mask", kInts},
-                       {"new_axis_mask", kInts},
-                       {"shrink_axis_mask", kInts},
-                       {"ellipsis_mask", kInts}};
-  const Rules convert = {{"destination_type", kEnum},
-                         {"no_clamp", kBool, nullptr, "false"},
-                         {"use_rounding", kBool, nullptr, "false"}};
-  const Rules windows = {
-      {"strides", kInts}, {"pads_begin", kInts}, {"pads_end", kInts}, {"auto_pad", kEnum}};
-  const Rules convolution = windows + Rules{{"dilations", kInts}};
-  const Rules backprop = convolution + Rules{{"output_padding", kInts}};
-  const Rules pool = convolution + Rules{{"kernel", kInts}, {"rounding_type", kEnum}};
-  const Rules bag = {{"reduction", kEnum}};
-  // The reader itself interprets type, shape and place of these.
-  const Rules declared = {{"element_type", AttributeKind::kDropped},
-                          {"shape", AttributeKind::kDropped}};
-  const Rules constant =
-      declared + Rules{{"offset", AttributeKind::kDropped}, {"size", AttributeKind::kDropped}};
+// Operators of the registry that no IR file may name: those that ONNX has and OpenVINO has not, and
+// those that passes make.
+constexpr absl::string_view kOfOnnx[] = {
+    "ArgMax",        "ArgMin",           "BitCast",
+    "CumProd",       "DequantizeLinear", "DynamicQuantizeLinear",
+    "MatMulInteger", "QLinearMatMul",    "QuantizeLinear"};
+constexpr absl::string_view kOfPasses[] = {
+    kAddedNormName, kAttentionName,     kBiasedProductName,        kElementwiseChainName,
+    kFirstRowName,  kRelativeShiftName, kScaledIntegerProductName, kStateUpdateName};
 
+bool MayBeInFiles(absl::string_view op) {
+  const auto is = [op](absl::string_view other) { return other == op; };
+  return std::none_of(std::begin(kOfOnnx), std::end(kOfOnnx), is) &&
+         std::none_of(std::begin(kOfPasses), std::end(kOfPasses), is);
+}
+
+// What differs from the registry. Fallbacks are the defaults of OpenVINO's opsets, given where they
+// differ between frameworks or where the first document's nets leave the attribute out. What has a
+// neutral value, or is dropped, may be an attribute that the operator does not read.
+std::vector<LayerType> Exceptions() {
+  constexpr AttributeKind kBool = AttributeKind::kBool;
+  constexpr AttributeKind kEnum = AttributeKind::kEnum;
+  constexpr AttributeKind kDropped = AttributeKind::kDropped;
+  const std::vector<AttributeRule> variable = {
+      {"variable_id", kDropped}, {"variable_type", kDropped}, {"variable_shape", kDropped}};
+  const std::vector<AttributeRule> softmax = {{"axis", AttributeKind::kInt, "1"}};
+  const std::vector<AttributeRule> lstm = {{"input_forget", kBool, nullptr, "false"},
+                                           {"weights_format", kEnum, nullptr, "fico"}};
+  const std::vector<AttributeRule> direction = {{"direction", kEnum}};
   return {
-      // Structure.
-      {"Parameter", declared},
-      {"Constant", constant},
-      {"Result", none},
-      {"If", none},
-      {"Loop", none},
+      // The reader itself interprets type, shape and place of these.
+      {"Parameter", {{"element_type", kDropped}, {"shape", kDropped}}},
+      {"Constant",
+       {{"element_type", kDropped}, {"shape", kDropped}, {"offset", kDropped}, {"size", kDropped}}},
+      {"Result", {}},
+      {"If", {}},
+      {"Loop", {}},
       {"Assign", variable, true},
-      {"Identity", none, true},
+      {"Identity", {}, true},
       {"ReadValue", variable, true},
-      // Elementwise, one input.
-      {"Abs", none},
-      {"Acos", none},
-      {"Acosh", none},
-      {"Asin", none},
-      {"Asinh", none},
-      {"Atan", none},
-      {"Atanh", none},
-      {"BitwiseNot", none},
-      {"Ceiling", none},
-      {"Clamp", {{"min", kFloat}, {"max", kFloat}}},
-      {"Convert", convert},
-      {"Cos", none},
-      {"Cosh", none},
-      {"Elu", {{"alpha", kFloat}}},
-      {"Erf", none},
-      {"Exp", none},
-      {"Floor", none},
-      {"Gelu", {{"approximation_mode", kEnum}}},
-      {"HSigmoid", none},
-      {"HSwish", none},
-      {"IsFinite", none},
-      {"IsInf", {{"detect_negative", kBool}, {"detect_positive", kBool}}},
-      {"IsNaN", none},
-      {"Log", none},
-      {"LogicalNot", none},
-      {"Mish", none},
-      {"Negative", none},
-      {"ReLU", none},
-      {"Round", {{"mode", kEnum}}},
-      {"Sigmoid", none},
-      {"Sign", none},
-      {"Sin", none},
-      {"Sinh", none},
-      {"SoftPlus", none},
-      {"SoftSign", none},
-      {"Sqrt", none},
-      {"Tan", none},
-      {"Tanh", none},
-      // Elementwise, several inputs.
-      {"Add", broadcast},
-      {"BitwiseAnd", broadcast},
-      {"BitwiseOr", broadcast},
-      {"BitwiseXor", broadcast},
-      {"ConvertLike", none},
-      {"Divide", broadcast + Rules{{"m_pythondiv", kBool, nullptr, "true"}}},
-      {"Equal", broadcast},
-      {"FloorMod", broadcast},
-      {"Greater", broadcast},
-      {"GreaterEqual", broadcast},
-      {"HardSigmoid", none},
-      {"Less", broadcast},
-      {"LessEqual", broadcast},
-      {"LogicalAnd", broadcast},
-      {"LogicalOr", broadcast},
-      {"LogicalXor", broadcast},
-      {"Maximum", broadcast},
-      {"Minimum", broadcast},
-      {"Mod", broadcast},
-      {"Multiply", broadcast},
-      {"NotEqual", broadcast},
-      {"PReLU", none},
-      {"Power", broadcast},
-      {"Select", broadcast},
-      {"Selu", none},
-      {"SquaredDifference", broadcast},
-      {"Subtract", broadcast},
-      {"Swish", none},
-      // Reductions and what is normalised over an axis.
-      {"BatchNormInference", {{"epsilon", kFloat}}},
-      {"CumSum", {{"exclusive", kBool}, {"reverse", kBool}}},
-      {"GroupNormalization", {{"num_groups", kInt}, {"epsilon", kFloat}}},
-      {"LogSoftmax", softmax},
-      {"ReduceL1", reduce},
-      {"ReduceL2", reduce},
-      {"ReduceLogicalAnd", reduce},
-      {"ReduceLogicalOr", reduce},
-      {"MVN",
-       {{"eps", kFloat},
-        {"eps_mode", kEnum},
-        {"normalize_variance", kBool, "true"},
-        {"across_channels", kBool}}},
-      {"NormalizeL2", {{"eps", kFloat}, {"eps_mode", kEnum}}},
-      {"ReduceMax", reduce},
-      {"ReduceMean", reduce},
-      {"ReduceMin", reduce},
-      {"ReduceProd", reduce},
-      {"ReduceSum", reduce},
-      {"SoftMax", softmax},
-      {"Unique", {{"sorted", kBool}, {"index_element_type", kEnum}, {"count_element_type", kEnum}}},
-      {"TopK",
-       {{"axis", kInt},
-        {"mode", kEnum},
-        {"sort", kEnum},
-        {"index_element_type", kEnum, "i32"},
-        {"stable", kBool}}},
-      // Windows.
-      {"AvgPool", pool + Rules{{"exclude-pad", kBool}}},
-      {"Convolution", convolution},
-      {"ConvolutionBackpropData", backprop},
-      {"GroupConvolution", convolution},
-      {"GroupConvolutionBackpropData", backprop},
-      {"MaxPool", pool + Rules{{"index_element_type", kEnum}, {"axis", kInt}}},
-      // Movement.
-      {"Broadcast", {{"mode", kEnum}}},
-      {"Concat", {{"axis", kInt}}},
-      {"DepthToSpace", depth},
-      {"Eye", {{"output_type", kEnum}}},
-      {"Gather", {{"batch_dims", kInt}}},
-      {"GatherElements", {{"axis", kInt}}},
-      {"GatherND", {{"batch_dims", kInt}}},
-      {"NonZero", {{"output_type", kEnum}}},
-      {"OneHot", {{"axis", kInt}, {"negative_indices_mode", kEnum}}},
-      {"Pad", {{"pad_mode", kEnum}}},
-      {"Range", {{"output_type", kEnum}}},
-      {"Reshape", {{"special_zero", kBool, "true"}}},
-      {"Reverse", {{"mode", kEnum}}},
-      {"ReverseSequence", {{"batch_axis", kInt}, {"seq_axis", kInt}}},
-      {"ScatterElementsUpdate", {{"reduction", kEnum}, {"use_init_val", kBool}}},
-      {"ScatterNDUpdate", {{"reduction", kEnum}}},
-      {"ScatterUpdate", none},
-      {"ShapeOf", {{"output_type", kEnum}}},
-      {"ShuffleChannels", {{"axis", kInt}, {"group", kInt}}},
-      {"Slice", none},
-      {"SpaceToDepth", depth},
-      {"Split", {{"num_splits", kInt}}},
-      {"Squeeze", {{"allow_axis_skip", kBool}}},
-      {"StridedSlice", masks},
-      {"Tile", none},
-      {"Transpose", none},
-      {"Unsqueeze", none},
-      {"VariadicSplit", none},
-      // Products, cells and sequences.
-      {"Einsum", {{"equation", kText}}},
-      {"FakeQuantize", {{"levels", kInt}, {"auto_broadcast", kEnum}}},
-      {"GRUCell", gru},
-      {"GRUSequence", gru + direction, true},
+      {"Convert",
+       {{"no_clamp", kBool, nullptr, "false"}, {"use_rounding", kBool, nullptr, "false"}}},
+      {"Divide", {{"m_pythondiv", kBool, nullptr, "true"}}},
       {"LSTMCell", lstm},
-      {"LSTMSequence", lstm + direction, true},
-      {"MatMul", {{"transpose_a", kBool}, {"transpose_b", kBool}}},
+      {"LogSoftmax", softmax},
+      {"MVN", {{"normalize_variance", kBool, "true"}}},
+      {"Reshape", {{"special_zero", kBool, "true"}}},
+      {"SoftMax", softmax},
+      {"TopK", {{"index_element_type", kEnum, "i32"}}},
+      // Sequences: the attributes of their cell, and a direction.
+      {"GRUSequence", direction, true},
+      {"LSTMSequence", direction, true},
+      {"RNNSequence", direction, true},
       {"ScaledDotProductAttention", {{"causal", kBool}}, true},
-      {"RNNCell", cell},
-      {"RNNSequence", cell + direction, true},
-      // Segments and beams.
-      {"EmbeddingBagOffsets", bag},
-      {"EmbeddingBagOffsetsSum", none},
-      {"EmbeddingBagPacked", bag},
-      {"EmbeddingBagPackedSum", none},
-      {"EmbeddingSegmentsSum", none},
-      {"GatherTree", none},
   };
 }
 
-const std::vector<LayerType>& Table() {
+// Adds the attributes that the registry gives `from`, but for those that `type` has. Names of the
+// registry are literals, which end with a zero.
+void AddRegistered(const Operator& from,
+                   const absl::flat_hash_map<absl::string_view, AttributeKind>& kinds,
+                   LayerType& type) {
+  for (const absl::string_view name : from.attributes) {
+    const auto kind = kinds.find(name);
+    const bool has = std::any_of(type.attributes.begin(), type.attributes.end(),
+                                 [name](const AttributeRule& rule) { return rule.name == name; });
+    if (kind != kinds.end() && !has) {
+      type.attributes.push_back({name.data(), kind->second});
+    }
+  }
+}
+
+// The registry's operators and their attributes, with the exceptions.
+std::vector<LayerType> MakeTable() {
+  const auto kinds = MakeKinds();
+  std::vector<LayerType> table = Exceptions();
+  const size_t exceptions = table.size();
+  for (const Operator& op : KnownOperatorSet().all()) {
+    if (!MayBeInFiles(op.name)) {
+      continue;
+    }
+    const auto end = table.begin() + static_cast<int64_t>(exceptions);
+    auto type = std::find_if(table.begin(), end,
+                             [&op](const LayerType& known) { return known.op == op.name; });
+    if (type == end) {
+      table.push_back({op.name.data(), {}});
+      type = table.end() - 1;
+    }
+    AddRegistered(op, kinds, *type);
+  }
+  for (LayerType& type : table) {
+    const absl::string_view name(type.op);
+    if (type.composite && absl::EndsWith(name, "Sequence")) {
+      const std::string cell = absl::StrCat(absl::StripSuffix(name, "Sequence"), "Cell");
+      const auto of = std::find_if(table.begin(), table.end(),
+                                   [&cell](const LayerType& known) { return known.op == cell; });
+      type.attributes.insert(type.attributes.end(), of->attributes.begin(), of->attributes.end());
+    }
+  }
+  return table;
+}
+
+const std::vector<LayerType>& LayerTable() {
   static const auto* const table = new std::vector<LayerType>(MakeTable());
   return *table;
 }
@@ -239,7 +164,7 @@ using Index = absl::flat_hash_map<std::string, const LayerType*>;
 const Index& ByName() {
   static const auto* const index = [] {
     auto* result = new Index;
-    for (const LayerType& type : Table()) {
+    for (const LayerType& type : LayerTable()) {
       result->emplace(absl::AsciiStrToLower(type.op), &type);
     }
     // The other name in files.
@@ -290,7 +215,7 @@ const LayerType* FindLayerType(absl::string_view type) {
 
 std::vector<absl::string_view> KnownOperators() {
   std::vector<absl::string_view> names;
-  for (const LayerType& type : Table()) {
+  for (const LayerType& type : LayerTable()) {
     if (!type.composite) {
       names.push_back(type.op);
     }

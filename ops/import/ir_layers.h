@@ -1,6 +1,6 @@
 // The vocabulary: which layer types of OpenVINO's opsets are known, what operator each becomes, and
-// what kind of value each of its attributes is. A new operator adds one line to the table in
-// ir_layers.cc. Private to import/.
+// what kind of value each of its attributes is. Follows from the registry
+// (ops/kernels/registry.cc); ir_layers.cc has the exceptions. Private to import/.
 #ifndef BEAMWRIGHT_OPS_IMPORT_IR_LAYERS_H_
 #define BEAMWRIGHT_OPS_IMPORT_IR_LAYERS_H_
 

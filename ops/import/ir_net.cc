@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxLayers = 100'000;
 constexpr size_t kMaxPorts = 4'096;  // inputs or outputs of one layer
-constexpr size_t kMaxNameBytes = 1'024;
+constexpr size_t kMaxLayerNameBytes = 1'024;
 
 absl::StatusOr<ValueInfo> ReadPortInfo(pugi::xml_node xml) {
   ValueInfo info;
@@ -56,12 +56,13 @@ absl::StatusOr<IrLayer> ReadLayer(pugi::xml_node xml) {
   layer.version = xml.attribute("version").value();
   absl::StatusOr<int64_t> id = ReadInt(xml, "id");
   if (!id.ok()) {
-    return Annotate(id.status(), absl::StrCat("layer '", layer.name.substr(0, kMaxNameBytes), "'"));
+    return Annotate(id.status(),
+                    absl::StrCat("layer '", layer.name.substr(0, kMaxLayerNameBytes), "'"));
   }
   layer.id = *id;
-  if (layer.name.size() > kMaxNameBytes || layer.type.size() > kMaxNameBytes ||
-      layer.version.size() > kMaxNameBytes) {
-    return Invalid("layer ", layer.id, ": name, type and version may have ", kMaxNameBytes,
+  if (layer.name.size() > kMaxLayerNameBytes || layer.type.size() > kMaxLayerNameBytes ||
+      layer.version.size() > kMaxLayerNameBytes) {
+    return Invalid("layer ", layer.id, ": name, type and version may have ", kMaxLayerNameBytes,
                    " bytes each");
   }
   if (layer.type.empty()) {

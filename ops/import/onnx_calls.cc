@@ -5,7 +5,7 @@
 namespace beamwright::ops {
 namespace {
 
-constexpr int64_t kFreeBytes = int64_t{16} << 20;
+constexpr int64_t kFreeCallBytes = int64_t{16} << 20;
 constexpr int64_t kGrowth = 4;
 // Roughly what a node or a name takes besides its text.
 constexpr int64_t kNodeBytes = 256;
@@ -54,8 +54,8 @@ int64_t CopiedBytes(const onnx::FunctionProto& function) {
 
 absl::Status AddCopied(int64_t bytes, OnnxImport& import) {
   import.copied_bytes += bytes;
-  return import.copied_bytes > kFreeBytes + kGrowth * import.file_bytes
-             ? Invalid("calls of functions repeat more than ", kFreeBytes >> 20,
+  return import.copied_bytes > kFreeCallBytes + kGrowth * import.file_bytes
+             ? Invalid("calls of functions repeat more than ", kFreeCallBytes >> 20,
                        " MiB and four times the file")
              : absl::OkStatus();
 }

@@ -20,7 +20,7 @@ void GatherNd(OnnxNode& n) {
 }
 
 // none, add, mul, and from opset 18 on min and max, in OpenVINO's words.
-std::string Reduction(OnnxNode& n) {
+std::string ScatterReduction(OnnxNode& n) {
   const std::string reduction = n.version() < 16 ? "none" : n.String("reduction", "none");
   if (reduction == "add") {
     return "sum";
@@ -36,13 +36,13 @@ std::string Reduction(OnnxNode& n) {
 }
 
 void ScatterElements(OnnxNode& n) {
-  const std::string reduction = Reduction(n);
+  const std::string reduction = ScatterReduction(n);
   n.Out(0, n.Add("ScatterElementsUpdate", {n.In(0), n.In(1), n.In(2), n.Scalar(n.Int("axis", 0))},
                  {{"reduction", reduction}, {"use_init_val", true}}));
 }
 
 void ScatterNd(OnnxNode& n) {
-  n.Out(0, n.Add("ScatterNDUpdate", n.inputs(), {{"reduction", Reduction(n)}}));
+  n.Out(0, n.Add("ScatterNDUpdate", n.inputs(), {{"reduction", ScatterReduction(n)}}));
 }
 
 // Indices and depth may be of any numeric type; negative indices count from the end; what is

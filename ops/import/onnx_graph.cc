@@ -1,3 +1,16 @@
+// From the nodes of an ONNX graph, body or function to nodes of a Graph (TranslateOnnxGraph):
+//
+// 1. Initializers are named, and read when a node first asks for them (OnnxScope::Find). A body's
+//    scope has its outer one behind it: a known value from there becomes a Constant of the body,
+//    another one a Parameter that the loop captures.
+// 2. Nodes are put in order, whatever the file's order is (onnx_order.h).
+// 3. Each node is translated: a call of a function by its nodes in a scope that sees the function's
+//    inputs alone (Call), an operator by its line in the tables of onnx_*.cc (Operator).
+// 4. Its outputs get their names, with the types that the file declares (Name).
+//
+// A fault of one node does not end the translation: values of which nothing is known take the place
+// of its outputs (PassOver), and nodes that read them are not judged. So one message lists up to 20
+// faults. `check` also keeps nodes of unknown operators (Unknown).
 #include "ops/import/onnx_graph.h"
 
 #include <algorithm>
@@ -177,12 +190,15 @@ class NodeTranslation {
                      op->most_outputs);
     }
     const size_t nodes_before = builder_.graph().nodes.size();
+    // By the name of the operator that it becomes, or by a function of its family.
     OnnxNode translated(place_, *op, node, version, inputs);
     if (op->translate == nullptr) {
       translated.Out(0, builder_.Add(op->becomes, inputs));
     } else {
       op->translate(translated);
     }
+    // Where a fault was passed over, or unknown operators are kept, inputs may be unknown: what
+    // fails because of that is no fault of this node.
     const absl::Status inference = builder_.TakeInferenceFault();
     const bool goes_on = place_.import.keep_unknown || !place_.import.faults.empty();
     if (goes_on && AnyUnknown(inputs)) {
@@ -251,6 +267,7 @@ class NodeTranslation {
                      " outputs; the function has ", proto.input_size(), " and ",
                      proto.output_size());
     }
+    // The call's attributes over the function's defaults.
     OnnxAttributes attributes;
     for (const onnx::AttributeProto& attribute : function.defaults) {
       attributes[attribute.name()] = &attribute;
@@ -268,6 +285,7 @@ class NodeTranslation {
         attributes[attribute.name()] = value;
       }
     }
+    // A scope without an outer one: the body sees nothing but its inputs.
     OnnxScope scope(builder_, place_.import.tensors, nullptr);
     Names given;
     for (int i = 0; i < proto.input_size(); ++i) {
@@ -379,12 +397,15 @@ absl::Status TranslateOnnxGraph(const onnx::GraphProto& graph, const OnnxPlace& 
   if (graph.sparse_initializer_size() > 0) {
     return absl::UnimplementedError("sparse initializers are not supported");
   }
+  // 1.
   for (const onnx::TensorProto& initializer : graph.initializer()) {
     place.scope.DefineLater(initializer);
   }
+  // 2.
   BW_ASSIGN_OR_RETURN(const Names given, GivenNames(graph));
   const std::vector<std::string> outputs = OutputNames(graph);
   BW_ASSIGN_OR_RETURN(const std::vector<int> order, OrderOnnxNodes(graph.node(), given, outputs));
+  // 3. and 4.
   const Infos declared = DeclaredTypes(graph);
   BW_RETURN_IF_ERROR(NodeTranslation(place, &declared).Run(graph.node(), order));
   OnnxBuilder& builder = place.scope.builder();

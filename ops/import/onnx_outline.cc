@@ -33,9 +33,9 @@ void AppendField(uint64_t field, absl::string_view content, std::string& out) {
 }
 
 // A file through a window, so that what is skipped is not read.
-class Window {
+class FileWindow {
  public:
-  explicit Window(const InputFile& file) : file_(file), bytes_(size_t{64} << 10) {}
+  explicit FileWindow(const InputFile& file) : file_(file), bytes_(size_t{64} << 10) {}
 
   absl::Status Varint(int64_t end, int64_t& at, uint64_t& value) {
     value = 0;
@@ -147,7 +147,7 @@ class Outline {
     return absl::OkStatus();
   }
 
-  Window window_;
+  FileWindow window_;
 };
 
 }  // namespace

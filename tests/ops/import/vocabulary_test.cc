@@ -25,6 +25,35 @@ TEST(VocabularyTest, EveryKnownLayerHasAnOperator) {
   }
 }
 
+// Operators that passes make, and those of ONNX alone, are no layer types.
+TEST(VocabularyTest, NoFileNamesWhatOpenVinoDoesNotHave) {
+  for (const char* const op : {"AddedNorm", "StateUpdate", "ElementwiseChain", "ArgMax"}) {
+    ASSERT_NE(Operators().Find(op), nullptr) << op;
+    EXPECT_EQ(FindLayerType(op), nullptr) << op;
+  }
+}
+
+// The registry names attributes, and ir_layers.cc says of each name what it holds.
+TEST(VocabularyTest, AttributesHaveTheTypesOfOpenVino) {
+  const auto kind_of = [](const char* type, absl::string_view name) {
+    for (const AttributeRule& rule : FindLayerType(type)->attributes) {
+      if (rule.name == name) {
+        return rule.kind;
+      }
+    }
+    return AttributeKind::kDropped;
+  };
+  EXPECT_EQ(kind_of("Concat", "axis"), AttributeKind::kInt);
+  EXPECT_EQ(kind_of("Clamp", "max"), AttributeKind::kFloat);
+  EXPECT_EQ(kind_of("ReduceSum", "keep_dims"), AttributeKind::kBool);
+  EXPECT_EQ(kind_of("Convolution", "strides"), AttributeKind::kInts);
+  EXPECT_EQ(kind_of("GRUSequence", "linear_before_reset"), AttributeKind::kBool);
+  EXPECT_EQ(kind_of("LSTMSequence", "activations_alpha"), AttributeKind::kFloats);
+  EXPECT_EQ(kind_of("LSTMSequence", "direction"), AttributeKind::kEnum);
+  EXPECT_EQ(kind_of("Einsum", "equation"), AttributeKind::kText);
+  EXPECT_EQ(kind_of("GatherND", "joins_batch"), AttributeKind::kDropped) << "of no file";
+}
+
 TEST(VocabularyTest, TypesMatchWithoutCaseAndThroughAliases) {
   const std::pair<const char*, const char*> cases[] = {
       {"Const", "Constant"},     {"Constant", "Constant"}, {"ReLU", "ReLU"},
