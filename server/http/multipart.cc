@@ -12,7 +12,7 @@
 namespace beamwright::http {
 namespace {
 
-constexpr absl::string_view kLineEnd = "\r\n";
+constexpr absl::string_view kPartLineEnd = "\r\n";
 
 absl::Status Malformed(absl::string_view why) {
   return Invalid("the multipart/form-data body is malformed: ", why);
@@ -105,7 +105,7 @@ absl::StatusOr<std::string> BoundaryOf(absl::string_view content_type) {
 absl::StatusOr<FormPart> PartOf(absl::string_view head) {
   FormPart found;
   bool has_name = false;
-  for (const absl::string_view line : absl::StrSplit(head, kLineEnd, absl::SkipEmpty())) {
+  for (const absl::string_view line : absl::StrSplit(head, kPartLineEnd, absl::SkipEmpty())) {
     const size_t colon = line.find(':');
     if (colon == absl::string_view::npos) {
       return Malformed("a line of a part's head has no ':'");
@@ -145,13 +145,13 @@ absl::StatusOr<std::vector<FormPart>> ParseForm(absl::string_view content_type,
                                                 absl::string_view body) {
   BW_ASSIGN_OR_RETURN(const std::string boundary, BoundaryOf(content_type));
   const std::string mark = absl::StrCat("--", boundary);
-  const std::string delimiter = absl::StrCat(kLineEnd, mark);
+  const std::string delimiter = absl::StrCat(kPartLineEnd, mark);
   if (!absl::ConsumePrefix(&body, mark)) {
     return Malformed("it does not begin with its boundary");
   }
   std::vector<FormPart> parts;
   while (!absl::ConsumePrefix(&body, "--")) {
-    if (!absl::ConsumePrefix(&body, kLineEnd)) {
+    if (!absl::ConsumePrefix(&body, kPartLineEnd)) {
       return Malformed("a boundary is not followed by a line's end");
     }
     if (parts.size() == kMaxFormParts) {
@@ -172,7 +172,7 @@ absl::StatusOr<std::vector<FormPart>> ParseForm(absl::string_view content_type,
     body.remove_prefix(end + delimiter.size());
     parts.push_back(std::move(part));
   }
-  if (!body.empty() && body != kLineEnd) {
+  if (!body.empty() && body != kPartLineEnd) {
     return Malformed("bytes follow its last boundary");
   }
   return parts;

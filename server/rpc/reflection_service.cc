@@ -8,7 +8,7 @@ namespace beamwright::rpc {
 namespace {
 
 // Longest names, with what is around them; an answer repeats its request.
-constexpr size_t kMaxRequestBytes = 4096;
+constexpr size_t kMaxReflectionBytes = 4096;
 
 // A call: reads a request when the answer to the one before is sent, so it holds one of each. gRPC
 // owns it: it deletes itself when gRPC is done.
@@ -34,13 +34,13 @@ class ReflectionCall final : public RawReactor {
       return;
     }
     gate_.CountArrival(context_, request_);
-    if (request_.Length() > kMaxRequestBytes) {
+    if (request_.Length() > kMaxReflectionBytes) {
       End(Invalid("a request for reflection has ", request_.Length(), " bytes; at most ",
-                  kMaxRequestBytes, " are allowed"));
+                  kMaxReflectionBytes, " are allowed"));
       return;
     }
     const auto request = ParseRequest<grpc::reflection::v1::ServerReflectionRequest>(
-        request_, static_cast<int64_t>(kMaxRequestBytes));
+        request_, static_cast<int64_t>(kMaxReflectionBytes));
     absl::Status status = request.status();
     if (status.ok()) {
       status = SerializeReply(answers_.Answer(*request), reply_);

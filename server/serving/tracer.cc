@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kTraceIdBytes = 16;
 constexpr size_t kSpanIdBytes = 8;
-constexpr size_t kMaxValueBytes = 256;  // as in the access log
+constexpr size_t kMaxAttributeBytes = 256;  // as in the access log
 
 absl::BitGen& Random() {
   thread_local absl::BitGen random;
@@ -43,7 +43,7 @@ bool IsZero(const std::string& id) { return id.find_first_not_of('\0') == std::s
 void Add(Span& span, const char* key, absl::string_view value) {
   auto& attribute = *span.add_attributes();
   attribute.set_key(key);
-  attribute.mutable_value()->set_string_value(status::WireText(value, kMaxValueBytes));
+  attribute.mutable_value()->set_string_value(status::WireText(value, kMaxAttributeBytes));
 }
 
 void Add(Span& span, const char* key, int64_t value) {
