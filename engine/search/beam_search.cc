@@ -1,3 +1,17 @@
+// A step (Advance):
+//
+// 1. The candidates of each row are checked: ordered, in the vocabulary, no log-probability
+//    above 0.
+// 2. The strategy of this step takes the pairs that live on and those that finish (Choose).
+//    Pairs that complete a stop string leave the living.
+// 3. The history gets the living pairs as the next rows, and finished ones enter their n-best
+//    list (AddStep).
+// 4. At the longest length the rows that are left are cut, and enter as well (CutRows).
+// 5. Each list says whether anything that is still to come may change it (UpdateLists). The
+//    search ends when nothing may.
+// 6. The rules of the next step's rows are written (PrepareStep).
+//
+// With alternatives there is a list for each group of rows, else one for all.
 #include "engine/search/beam_search.h"
 
 #include <algorithm>
@@ -154,13 +168,16 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
   if (done_) {
     return absl::FailedPreconditionError("the search is done");
   }
+  // 1.
   BW_RETURN_IF_ERROR(CheckRows(rows));
   BW_RETURN_IF_ERROR(
       Annotate(coverage_.AddStep(parents_, rows), absl::StrCat("step ", history_.num_steps())));
+  // 2.
   if (absl::Status status = Choose(rows); !status.ok()) {
     End();
     return status;
   }
+  // 3.
   RecordTopTokens(rows);
   AddStep();
   if (choice_.living.empty() && num_finished_ == 0) {
@@ -168,10 +185,13 @@ absl::Status BeamSearch::Advance(absl::Span<const RowCandidates> rows) {
                        BarringOptions());
   }
   pipeline_.Advance(parents_, tokens_);
+  // 4.
   if (num_generated() == options_.max_length) {
     return CutRows();
   }
+  // 5.
   UpdateLists();
+  // 6.
   if (!done_) {
     PrepareStep();
   }
@@ -343,6 +363,8 @@ absl::Status BeamSearch::NothingLeft(absl::string_view what, const std::string& 
                    ", and none has finished"));
 }
 
+// A list is done when it has no rows left, or when the best total of its rows can come to no score
+// that would change it. Rows of a group whose list is done run no more.
 void BeamSearch::UpdateLists() {
   bool all_done = true;
   for (size_t l = 0; l < lists_.size(); ++l) {
@@ -368,6 +390,7 @@ void BeamSearch::UpdateLists() {
   }
 }
 
+// best_total: of the list's rows. Stop modes as docs/decoding.md, 'Stopping', has them.
 bool BeamSearch::MayStop(size_t index, double best_total) const {
   const List& list = lists_[index];
   if (options_.sampling.kind == Sampling::kRandom) {

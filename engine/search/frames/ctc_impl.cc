@@ -1,3 +1,15 @@
+// A frame of prefix beam search. A live prefix has two sums of alignments, ending with a blank
+// and with its last label; a prefix is a node of a tree of labels (label_histories.h).
+//
+// 1. Each live prefix stays: it reads a blank, or its last label once more (Stay).
+// 2. The least rank that can still enter the beam is found from these alone (FindLeastRank):
+//    labels that cannot reach it are never looked at.
+// 3. Each prefix is extended by labels, best first (ExtendPrefix). An extension that is live
+//    already joins that prefix's sum (Join). Where all labels are tried, these joins are looked
+//    up from the children instead (JoinAll), since the loop stops early.
+// 4. What stays and what was added compete for the beam (Choose).
+// 5. Survivors become the live prefixes; nodes and times that nothing refers to are recycled,
+//    and rows for scorers are listed (Commit).
 #include "engine/search/frames/ctc_impl.h"
 
 #include <algorithm>
@@ -25,6 +37,7 @@ absl::Status CtcSearch::Impl::CheckFrame(absl::Span<const float> log_probs,
   return LogProbRow::Check(options, log_probs, num_read);
 }
 
+// By node its place among the live prefixes, and by prefix whether a live one extends it.
 void CtcSearch::Impl::IndexLive() {
   live_of.resize(histories.num_ids(), -1);
   for (size_t i = 0; i < live.size(); ++i) {
@@ -39,6 +52,7 @@ void CtcSearch::Impl::IndexLive() {
   }
 }
 
+// 1.
 void CtcSearch::Impl::Stay(const LogProbRow& row) {
   stays.assign(live.size(), {});
   for (size_t i = 0; i < live.size(); ++i) {
@@ -67,7 +81,7 @@ void CtcSearch::Impl::Join(size_t index, int32_t label, double log_prob, double 
   }
 }
 
-// All of them, where all labels are tried.
+// Of all live children, where all labels are tried.
 void CtcSearch::Impl::JoinAll(const LogProbRow& row) {
   for (const CtcPrefix& child : live) {
     const int32_t parent = histories.parent(child.node);
@@ -146,11 +160,13 @@ void CtcSearch::Impl::Extend(const LogProbRow& row, absl::Span<const FusedRow* c
   for (size_t i = 0; plan->masks_histories() && i < live.size(); ++i) {
     most_bans = std::max(most_bans, histories.rules(live[i].node).edits().size());
   }
+  // 2.
   FindLeastRank();
   double most = kLogZero;  // that a prefix comes to without a label's log-probability
   for (const CtcPrefix& prefix : live) {
     most = std::max(most, prefix.mass + histories.gain(prefix.node) + histories.max_gain());
   }
+  // 3.
   ranked.Rank(row, most_bans, least_rank - most);
   candidates.clear();
   if (ranked.tries_all()) {
@@ -159,6 +175,7 @@ void CtcSearch::Impl::Extend(const LogProbRow& row, absl::Span<const FusedRow* c
   for (size_t i = 0; i < live.size(); ++i) {
     ExtendPrefix(i, row, Fused(fused, i));
   }
+  // 4.
   for (size_t i = 0; i < live.size(); ++i) {
     const double mass = Combine(stays[i].blank_sum, stays[i].label_sum);
     if (mass > kLogZero) {
@@ -185,11 +202,13 @@ bool CtcSearch::Impl::Choose() {
   return !candidates.empty();
 }
 
+// The times of a prefix's labels, its last one included, as another prefix continues them.
 int32_t CtcSearch::Impl::Frozen(const CtcPrefix& prefix, const CtcPath& path) {
   return prefix.node == LabelHistories::kRoot ? LabelTimes::kNone
                                               : times.Add(path.before, path.last);
 }
 
+// A prefix that stays, behind this frame.
 CtcPrefix CtcSearch::Impl::Kept(size_t index, const LogProbRow& row) {
   const CtcPrefix& old = live[index];
   const CtcStay& stay = stays[index];
@@ -216,6 +235,7 @@ CtcPrefix CtcSearch::Impl::Kept(size_t index, const LogProbRow& row) {
   return prefix;
 }
 
+// A prefix that was extended by a label.
 CtcPrefix CtcSearch::Impl::New(const CtcCandidate& candidate, const LogProbRow& row,
                                const FusedRow* fused) {
   const CtcPrefix& parent = live[static_cast<size_t>(candidate.prefix)];
@@ -230,6 +250,7 @@ CtcPrefix CtcSearch::Impl::New(const CtcCandidate& candidate, const LogProbRow& 
   return prefix;
 }
 
+// 5.
 void CtcSearch::Impl::Commit(const LogProbRow& row, absl::Span<const FusedRow* const> fused) {
   next_live.clear();
   for (const CtcCandidate& candidate : candidates) {

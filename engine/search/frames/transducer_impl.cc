@@ -1,3 +1,17 @@
+// A round of a transducer's search. Active hypotheses are at the earliest frame and read one row
+// each; waiting ones have gone on to later frames. With alignment-length synchronous search all
+// that are not over are active, whatever their frame.
+//
+// 1. Each row gives a blank, which moves on by a frame or its durations, and its best labels,
+//    which stay in the frame unless it has as many symbols as allowed (TakeRow).
+// 2. Waiting hypotheses compete with what was made (AddWaiting). Equal labels at equal frames
+//    are one hypothesis, whose masses add (transducer_candidates.h).
+// 3. Candidates are ranked with what scorers and boosted phrases give them (Rank).
+// 4. Those that are left become active or waiting (Commit). Without an active one the frame
+//    ends: hypotheses too far behind the best are dropped (EndFrame), and those of the earliest
+//    frame become active (StartFrame).
+// 5. Histories take and release slots of the predictor, and the next rows are listed (MoveSlots,
+//    ListRows) if their frames are there.
 #include "engine/search/frames/transducer_impl.h"
 
 #include <algorithm>
@@ -110,6 +124,8 @@ void TransducerSearch::Impl::TakeLabel(size_t row, int32_t label, double log_pro
   }
 }
 
+// 1. A penalty on blanks is taken from their log-probability, and the row is normalised again by
+// `shift`.
 void TransducerSearch::Impl::TakeRow(size_t row, const FrameCandidates& found) {
   const double raw_blank = std::min(found.watched[0], 0.0f);
   const double shift = BlankPenaltyShift(raw_blank, options.blank_penalty);
@@ -141,6 +157,7 @@ void TransducerSearch::Impl::TakeRow(size_t row, const FrameCandidates& found) {
   }
 }
 
+// 2.
 void TransducerSearch::Impl::AddWaiting() {
   for (size_t i = 0; i < waiting.size(); ++i) {
     TransducerCandidate candidate;
@@ -154,6 +171,7 @@ void TransducerSearch::Impl::AddWaiting() {
   }
 }
 
+// 3.
 void TransducerSearch::Impl::Rank(absl::Span<const FrameCandidates> found) {
   std::vector<TransducerCandidate>& list = candidates.list();
   for (TransducerCandidate& candidate : list) {
@@ -168,6 +186,7 @@ void TransducerSearch::Impl::Rank(absl::Span<const FrameCandidates> found) {
                 [](const TransducerCandidate& candidate) { return !(candidate.rank > kLogZero); });
 }
 
+// The hypothesis of a candidate that is left. It holds its history and its times.
 TransducerHypothesis TransducerSearch::Impl::Taken(const TransducerCandidate& candidate,
                                                    const FusedRow* fused) {
   const auto from = static_cast<size_t>(candidate.from);
@@ -198,6 +217,7 @@ void TransducerSearch::Impl::Drop(const TransducerHypothesis& hypothesis) {
   histories.Drop(hypothesis.node);
 }
 
+// 4. Old hypotheses are dropped after the new ones hold what they share.
 void TransducerSearch::Impl::Commit(absl::Span<const FrameCandidates> found) {
   old_active.swap(active);
   old_waiting.swap(waiting);
@@ -254,6 +274,7 @@ void TransducerSearch::Impl::StartFrame() {
   waiting.resize(kept);
 }
 
+// 5.
 void TransducerSearch::Impl::MoveSlots() {
   is_live.assign(histories.num_ids(), false);
   for (const std::vector<TransducerHypothesis>* list : {&active, &waiting}) {
@@ -273,6 +294,7 @@ bool TransducerSearch::Impl::IsDone() const {
                      [this](const TransducerHypothesis& hypothesis) { return IsOver(hypothesis); });
 }
 
+// None while a hypothesis waits for frames: of a live source, or as many as its longest duration.
 void TransducerSearch::Impl::ListRows() {
   rows.clear();
   rules.clear();
