@@ -1,5 +1,6 @@
 #include "engine/model/longest_source.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -15,6 +16,8 @@ using ops::PartialShape;
 
 constexpr int64_t kShortest = 8;
 constexpr int64_t kLongest = 8192;
+// Positions of a source of floats that an encoder may join to one of its table.
+constexpr int64_t kMostJoined = 16;
 
 // The extents of the constants that the graph gathers from or slices, in ascending order.
 std::set<int64_t> TableExtents(const Graph& graph) {
@@ -59,13 +62,24 @@ int64_t LongestSource(const Graph& graph, int parameter, int length_axis) {
     return 0;
   }
   const auto takes = [&](int64_t length) { return Takes(graph, parameter, length_axis, length); };
-  int64_t works = 0;
-  for (const int64_t extent : TableExtents(graph)) {
-    if (takes(extent + 1)) {
-      works = extent + 1;
+  const bool is_float =
+      ops::IsFloat(graph.node(graph.parameters[static_cast<size_t>(parameter)]).outputs[0].dtype);
+  const int64_t most_joined = is_float ? kMostJoined : 1;
+  int64_t works = 0;  // windows may need more positions than the shortest
+  const std::set<int64_t> extents = TableExtents(graph);
+  for (int64_t length = kShortest; !extents.empty() && works == 0 && length <= kLongest;
+       length *= 2) {
+    works = takes(length) ? length : 0;
+  }
+  for (const int64_t extent : extents) {
+    int64_t fails = std::max(extent, works) + 1;
+    while (fails <= (extent + 1) * most_joined && takes(fails)) {
+      works = fails;
+      fails *= 2;
+    }
+    if (fails > (extent + 1) * most_joined) {
       continue;
     }
-    int64_t fails = extent + 1;
     while (fails - works > 1) {
       const int64_t middle = works + (fails - works) / 2;
       (takes(middle) ? works : fails) = middle;

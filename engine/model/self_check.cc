@@ -5,8 +5,11 @@
 #include "ops/decoder/self_check.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <random>
+#include <set>
+#include <vector>
 
 #include "engine/model/model_inputs.h"
 #include "engine/model/self_check.h"
@@ -236,6 +239,21 @@ bool MayBeLong(const EncoderPart& encoder) {
   return ops::IsFloat(info.dtype) && info.shape.has_rank() && info.shape.rank() == 2;
 }
 
+// In the order in which they are tried. Behind kTrialLengths those between: windows may need more
+// positions than the first, and a table of positions may end before the second.
+std::vector<int> LengthsToTry(const EncoderPart& encoder) {
+  std::vector<int> lengths;
+  for (const int length : kTrialLengths) {
+    if (length <= kLongestTrial || MayBeLong(encoder)) {
+      lengths.push_back(length);
+    }
+  }
+  for (int length = kLongestTrial / 2; length > kTrialLengths[0]; length /= 2) {
+    lengths.push_back(length);
+  }
+  return lengths;
+}
+
 // The least length of a source that the encoder can read, above `fails`, at most `works`. 1 where
 // the graph fixes it: nothing else is accepted then.
 int64_t LeastLength(const EncoderPart& encoder, int64_t fails, int64_t works, int num_tokens) {
@@ -268,15 +286,13 @@ bool FailsOn(const EncoderPart& encoder, int64_t length, int num_tokens) {
 absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
   std::mt19937 random(20061);
   absl::Status shorter;
-  int64_t failed = 0;  // the longest of the lengths that it fails on
-  for (const int length : kTrialLengths) {
-    if (length > kLongestTrial && !MayBeLong(encoder)) {
-      break;
-    }
+  std::set<int64_t> failed = {0};
+  for (const int length : LengthsToTry(encoder)) {
     const absl::Status status = CheckEncoder(encoder, length, num_tokens, random, encoder.apart);
     if (status.ok()) {
       encoder.trial_length = length;
-      encoder.least_length = LeastLength(encoder, failed, length, num_tokens);
+      encoder.least_length =
+          LeastLength(encoder, *std::prev(failed.lower_bound(length)), length, num_tokens);
       FindFollowers(encoder, num_tokens);
       ops::LengthProof& lengths = encoder.proof.lengths;
       if (encoder.apart.empty() && lengths.holds) {
@@ -288,9 +304,9 @@ absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
     if (shorter.ok()) {
       shorter = status;
     }
-    failed = length;
+    failed.insert(length);
   }
-  return Annotate(shorter, absl::StrCat("it fails on random sources of ", failed,
+  return Annotate(shorter, absl::StrCat("it fails on random sources of ", *failed.rbegin(),
                                         " positions and of ", kTrialLengths[0]));
 }
 

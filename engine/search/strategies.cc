@@ -305,7 +305,7 @@ absl::Status PrefixStrategy::Choose(Step& step, Choice& choice) {
     return Barred("the model", step);
   }
   pair.sum = is_scored ? row.sum + static_cast<double>(pair.log_prob) : 0;
-  pair.reward = row.reward + step.pipeline().Reward(0, pair.token, pair.log_prob);
+  pair.reward = is_scored ? row.reward + step.pipeline().Reward(0, pair.token, pair.log_prob) : 0;
   pair.fused = row.fused;
   step.AddParts(candidates, pair);
   if (!is_scored) {

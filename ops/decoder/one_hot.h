@@ -4,7 +4,9 @@
 #define BEAMWRIGHT_OPS_DECODER_ONE_HOT_H_
 
 #include <cstdint>
+#include <string>
 
+#include "absl/status/status.h"
 #include "ops/graph/graph.h"
 
 namespace beamwright::ops {
@@ -16,6 +18,11 @@ int64_t OneHotTokens(const Graph& graph, int parameter);
 // Makes that Parameter (node index) take ids, i64 without the last axis. The rest of the graph
 // reads what it read before. Node indices change; those of graph.parameters keep their order.
 void TakeIds(Graph& graph, int parameter);
+
+// A decoder may begin with a vector of zeros: an id behind those of its tokens, as OneHot reads it.
+// Gives that id a score, `score`, behind the others of the Result `name` (the only one, if empty).
+// The graph is as InferGraph leaves it, or it stays as it is.
+absl::Status AddScoreOfBegin(Graph& graph, const std::string& name, float score);
 
 }  // namespace beamwright::ops
 

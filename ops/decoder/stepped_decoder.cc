@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -461,10 +462,19 @@ class DecoderCompiler {
 absl::Status CompileDecoder(Graph graph, const DecoderPorts& ports, const DecoderOptions& options,
                             SteppedDecoder& decoder) {
   for (const int parameter : graph.parameters) {
-    if (PortName(graph, parameter) == ports.token_input && OneHotTokens(graph, parameter) > 0) {
-      TakeIds(graph, parameter);
-      break;
+    const int64_t tokens = OneHotTokens(graph, parameter);
+    if (PortName(graph, parameter) != ports.token_input || tokens == 0) {
+      continue;
     }
+    TakeIds(graph, parameter);
+    if (options.begin_token == tokens && options.num_tokens == tokens + 1) {
+      BW_RETURN_IF_ERROR(InferGraph(graph, Operators()).status());
+      const float impossible = options.score_kind == ScoreKind::kProbabilities
+                                   ? 0
+                                   : -std::numeric_limits<float>::infinity();
+      BW_RETURN_IF_ERROR(AddScoreOfBegin(graph, ports.logits_output, impossible));
+    }
+    break;
   }
   return DecoderCompiler(std::move(graph), ports, options, decoder).Run();
 }

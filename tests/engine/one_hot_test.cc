@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "engine/model/decode_model.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/table_bundle.h"
@@ -70,6 +71,50 @@ TEST(OneHot, AnswersAreThoseOfIds) {
     v1::DecodeOptions options;
     options.set_beam_size(1 + static_cast<int>(random() % 6));
     options.set_n_best(options.beam_size());
+    const auto want = (*engine)->DecodeAndWait(*ids, source, options);
+    const auto got = (*engine)->DecodeAndWait(*one_hot, source, options);
+    ASSERT_TRUE(want.ok() && got.ok()) << got.status();
+    ASSERT_EQ(got->hypotheses_size(), want->hypotheses_size());
+    for (int i = 0; i < got->hypotheses_size(); ++i) {
+      EXPECT_THAT(got->hypotheses(i).tokens(),
+                  ::testing::ElementsAreArray(want->hypotheses(i).tokens()));
+      EXPECT_EQ(got->hypotheses(i).score(), want->hypotheses(i).score());
+    }
+  }
+}
+
+// A decoder that begins with a vector of zeros, as inference models of Keras do: in the place of a
+// token's number the table's model gets the sum of an empty row, that of token 0.
+TEST(OneHot, ABeginMayBeAVectorOfZeros) {
+  const std::vector<float> table = engine_testing::RandomTable(9);
+  bundle::Bundle zeros = OneHotBundle(table);
+  v1::TextConfig& target = *zeros.config.mutable_target();
+  target.set_form(v1::TEXT_FORM_WHITESPACE);
+  target.clear_size();
+  target.set_vocabulary("target.vocab");
+  target.set_begin_token("<zeros>");
+  target.mutable_end_tokens()->Clear();
+  target.add_end_tokens("t1");
+  std::string vocabulary;
+  for (int token = 0; token < engine_testing::kVocabulary; ++token) {
+    vocabulary += absl::StrCat("t", token, "\n");
+  }
+  auto codec = bundle::TextCodec::Create(target, vocabulary + "<zeros>\n");
+  ASSERT_TRUE(codec.ok()) << codec.status();
+  zeros.target = *std::move(codec);
+  const auto ids = DecodeModel::Compile(engine_testing::TableBundle(table, {}));  // begins with 0
+  const auto one_hot = DecodeModel::Compile(std::move(zeros));
+  ASSERT_TRUE(ids.ok()) << ids.status();
+  ASSERT_TRUE(one_hot.ok()) << one_hot.status();
+  EXPECT_TRUE((*one_hot)->Describe().step_batching().together());
+  const auto engine = Engine::Start({});
+  ASSERT_TRUE(engine.ok());
+  for (int id = 0; id < 20; ++id) {
+    v1::Source source;
+    source.mutable_ids()->add_ids(id);
+    v1::DecodeOptions options;
+    options.set_beam_size(6);
+    options.set_n_best(6);
     const auto want = (*engine)->DecodeAndWait(*ids, source, options);
     const auto got = (*engine)->DecodeAndWait(*one_hot, source, options);
     ASSERT_TRUE(want.ok() && got.ok()) << got.status();

@@ -37,6 +37,21 @@ def models():
     return encoder, step
 
 
+def one_hot_models():
+    """The inference models of Keras' example of characters, which read source and tokens one-hot."""
+    layers, inputs = keras.layers, keras.Input
+    source = inputs((None, len(LETTERS)))
+    _, hidden, cell = layers.LSTM(WIDTH, return_state=True)(source)
+    encoder = keras.Model(source, [hidden, cell])
+
+    token, hidden_in, cell_in = inputs((None, len(TOKENS))), inputs((WIDTH,)), inputs((WIDTH,))
+    out, hidden, cell = layers.LSTM(WIDTH, return_sequences=True, return_state=True)(
+        token, initial_state=[hidden_in, cell_in]
+    )
+    scores = layers.Dense(len(TOKENS), activation="softmax")(out)
+    return encoder, keras.Model([token, hidden_in, cell_in], [scores, hidden, cell])
+
+
 def main():
     keras.utils.set_random_seed(1)
     encoder, step = models()
@@ -45,6 +60,15 @@ def main():
         made = beamwright.from_keras(encoder, step, example, (LETTERS, TOKENS), pathlib.Path(scratch) / "1")
         assert "agree with" in made.checked, made
         print(f"Keras {keras.__version__} on {keras.backend.backend()}: {made}")
+        encoder, step = one_hot_models()
+        example = np.eye(26, dtype=np.float32)[[[1, 2, 3, 4]]]
+        for begin in ("<s>", "<zeros>"):
+            folder = pathlib.Path(scratch) / begin.strip("<>") / "1"
+            folder.parent.mkdir()
+            made = beamwright.from_keras(encoder, step, example, (LETTERS, TOKENS), folder, begin=begin)
+            assert "agree with" in made.checked, made
+            assert ("vector of zeros" in str(made)) == (begin == "<zeros>"), made
+            print(made)
 
 
 if __name__ == "__main__":

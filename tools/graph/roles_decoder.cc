@@ -282,29 +282,37 @@ class DecoderGuesser {
 };
 
 // A graph without integers may take its tokens one-hot: as the only input of floats that is as wide
-// as the target's vocabulary, and no result of the encoder.
-absl::Status TakeOneHotTokens(Graph& decoder, const Graph* encoder, const RoleHints& hints,
+// as the target's vocabulary, and no result of the encoder. Where the vocabulary has one token
+// more, that one is a vector of zeros, and hints.target_ids becomes the number of the others.
+absl::Status TakeOneHotTokens(Graph& decoder, const Graph* encoder, RoleHints& hints,
                               std::vector<std::string>& reasons) {
   const Ports encoded = encoder == nullptr ? Ports() : OutputPorts(*encoder);
   Ports found;
+  Ports shorter;
   for (const Port& port : InputPorts(decoder)) {
     const bool told = port.name == hints.token_input;
     if (IsInteger(port.info.dtype) && (told || hints.token_input.empty())) {
       return absl::OkStatus();
     }
     const int64_t tokens = OneHotTokens(decoder, port.node);
-    const bool fits = hints.token_input.empty() && tokens == hints.target_ids &&
-                      FindPort(encoded, port.name) == nullptr;
-    if (tokens > 0 && (told || fits)) {
+    const bool may_be = hints.token_input.empty() && FindPort(encoded, port.name) == nullptr;
+    if (tokens > 0 && (told || (may_be && tokens == hints.target_ids))) {
       found.push_back(port);
+    } else if (tokens > 0 && may_be && tokens + 1 == hints.target_ids) {
+      shorter.push_back(port);
     }
   }
+  found = found.empty() ? shorter : found;
   if (found.size() != 1) {
     return absl::OkStatus();
   }
   reasons.push_back(absl::StrCat("tokens are one-hot: '", found[0].name,
                                  "' has one float for each of ",
                                  OneHotTokens(decoder, found[0].node), " tokens of the target"));
+  if (OneHotTokens(decoder, found[0].node) + 1 == hints.target_ids) {
+    reasons.push_back("the target's last token is a vector of zeros, which can only begin");
+    --hints.target_ids;
+  }
   TakeIds(decoder, found[0].node);
   return InferGraph(decoder, Operators()).status();
 }
@@ -315,7 +323,8 @@ absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& file, const Graph* e
                                                const RoleHints& hints,
                                                std::vector<std::string>& reasons) {
   Graph decoder = file;
-  BW_RETURN_IF_ERROR(TakeOneHotTokens(decoder, encoder, hints, reasons));
+  RoleHints own = hints;
+  BW_RETURN_IF_ERROR(TakeOneHotTokens(decoder, encoder, own, reasons));
   const Ports inputs = InputPorts(decoder);
   const auto is_initial = [&](const Port& port) {
     return absl::EndsWith(port.name, kInitialSuffix) &&
@@ -323,7 +332,7 @@ absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& file, const Graph* e
   };
   const Ports outputs = OutputPorts(decoder);
   DecoderGuess guess{decoder,
-                     hints,
+                     own,
                      reasons,
                      inputs,
                      Where(outputs, [&](const Port& port) { return !is_initial(port); }),
@@ -333,6 +342,9 @@ absl::StatusOr<DecoderRoles> GuessDecoderRoles(const Graph& file, const Graph* e
     guess.encoder_outputs = OutputPorts(*encoder);
   }
   BW_RETURN_IF_ERROR(DecoderGuesser(guess).Run());
+  if (guess.roles.target_ids >= 0) {
+    guess.roles.target_ids += hints.target_ids - own.target_ids;
+  }
   return std::move(guess.roles);
 }
 

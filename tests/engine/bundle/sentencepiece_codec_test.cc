@@ -52,7 +52,9 @@ class SentencePieceCodecTest : public ::testing::Test {
 bool SentencePieceCodecTest::sanitized_ = false;
 
 TEST_F(SentencePieceCodecTest, TokensWriteWhatDecodeWrites) {
-  ExpectWrittenInARow(**TextCodec::Create(Config(), Model()), /*drops_spaces=*/true);
+  const auto codec = *TextCodec::Create(Config(), Model());
+  ExpectWrittenInARow(*codec, /*drops_spaces=*/true);
+  ExpectReadAgain(*codec);
 }
 
 TEST_F(SentencePieceCodecTest, RoundTripsTextOfKnownCharacters) {

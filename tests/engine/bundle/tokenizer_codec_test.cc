@@ -71,6 +71,7 @@ TEST_P(TokenizersTest, IdsAreThoseOfTheOriginal) {
   }
   EXPECT_GT(compared, 60);
   ExpectWrittenInARow(**codec);
+  ExpectReadAgain(**codec);
 }
 
 INSTANTIATE_TEST_SUITE_P(Patterns, TokenizersTest, testing::Values("gpt2", "llama3", "qwen"));
@@ -96,6 +97,7 @@ TEST_P(PieceTokenizersTest, IdsAreThoseOfTheOriginal) {
   EXPECT_GT(compared, 60);
   EXPECT_EQ(unknown > 20, std::string(GetParam()) != "xlmr");  // which spells bytes
   ExpectWrittenInARow(**codec);
+  ExpectReadAgain(**codec);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PieceTokenizersTest,

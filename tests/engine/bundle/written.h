@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "engine/bundle/byte_pieces.h"
 #include "engine/bundle/text_codec.h"
@@ -45,6 +47,33 @@ inline void ExpectWrittenInARow(const TextCodec& codec, bool drops_spaces = fals
       }
     }
   }
+}
+
+// The text of an answer, read as a target, is tokens that write the same text but for white space.
+// Random ids, where they write whole characters.
+inline void ExpectReadAgain(const TextCodec& codec) {
+  std::mt19937 random(6);
+  int read = 0;
+  for (int round = 0; round < 500; ++round) {
+    std::vector<int32_t> ids(1 + random() % 6);
+    for (int32_t& id : ids) {
+      do {
+        id = static_cast<int32_t>(random() % static_cast<size_t>(codec.size()));
+      } while (id == codec.unknown_id());
+    }
+    const std::string text = codec.Decode(ids);
+    if (absl::StripAsciiWhitespace(text).empty() || absl::StrContains(text, "\xEF\xBF\xBD")) {
+      continue;
+    }
+    const absl::StatusOr<std::vector<int32_t>> again = codec.EncodePart(text);
+    ASSERT_TRUE(again.ok()) << again.status() << " of '" << text << "'";
+    const auto without_space = [](std::string written) {
+      return absl::StrReplaceAll(written, {{" ", ""}, {"\t", ""}, {"\n", ""}, {"\r", ""}});
+    };
+    ASSERT_EQ(without_space(codec.Decode(*again)), without_space(text));
+    ++read;
+  }
+  EXPECT_GT(read, 50);
 }
 
 }  // namespace beamwright::bundle

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/engine/frames/ctc_bundle.h"
 #include "tests/engine/frames/frame_models.h"
 
@@ -111,10 +113,16 @@ TEST(LeastLengthTest, IsFoundAtLoadAndAskedFor) {
 }
 
 // Features [rows, frames, 3] and what a table of `extent` positions gives them: gathered by
-// position + `first`, or the front of it; as scores.
-bundle::Bundle OfPositions(int64_t extent, int64_t first, bool is_sliced) {
+// position + `first`, or the front of it; as scores of windows.
+// joined: positions that one of the table stands for.
+bundle::Bundle OfPositions(int64_t extent, int64_t first, bool is_sliced, int64_t window = 1,
+                           int64_t joined = 1) {
   GraphBuilder graph;
-  const auto frames = graph.Parameter("frames", ops::DType::kF32, {-1, -1, 3});
+  const auto source = graph.Parameter("frames", ops::DType::kF32, {-1, -1, 3});
+  const auto all = graph.Ints({std::numeric_limits<int64_t>::max()});
+  const auto frames = joined == 1 ? source
+                                  : graph.Add("Slice", {source, graph.Ints({0}), all,
+                                                        graph.Ints({joined}), graph.Ints({1})});
   const auto shape = graph.Add("ShapeOf", {frames}, {{"output_type", std::string("i64")}});
   const auto length = graph.Add("Gather", {shape, graph.Int(1), graph.Int(0)});
   const auto table = graph.Constant(ops::Tensor::Of<float>(
@@ -130,8 +138,22 @@ bundle::Bundle OfPositions(int64_t extent, int64_t first, bool is_sliced) {
     positions = graph.Add("Gather", {table, numbers, graph.Int(0)});
   }
   const auto x = graph.Add("Add", {frames, positions});
-  graph.Result("scores", Scores(graph, graph.Add("Transpose", {x, graph.Ints({0, 2, 1})}), 3, 1));
+  graph.Result("scores",
+               Scores(graph, graph.Add("Transpose", {x, graph.Ints({0, 2, 1})}), 3, window));
   return Bundle(graph.Build());
+}
+
+TEST(LeastLengthTest, AWindowAndATableMayLeaveAFewLengths) {
+  for (const int64_t joined : {1, 4}) {
+    const ModelPtr model = Compiled(OfPositions(20, 0, false, 9, joined));
+    ASSERT_NE(model, nullptr);
+    const v1::LimitsConfig limits = model->Describe().config().limits();
+    EXPECT_EQ(limits.min_source_length(), 8 * joined + 1);
+    EXPECT_EQ(limits.max_source_length(), 20 * joined);
+    for (const int64_t length : {8 * joined + 1, 12 * joined, 20 * joined}) {
+      EXPECT_TRUE(Started()->DecodeAndWait(model, Source({length, 3}), {}).ok()) << length;
+    }
+  }
 }
 
 // Sources beyond a table of positions are the caller's fault, whose message has the longest.

@@ -89,7 +89,8 @@ class Judge {
         static_cast<double>(sequence.tokens.size() - options_.constraints.prefix.size());
     double total = sequence.sum + sequence.fused + options_.word_reward * n;
     for (const search::Hotword& hotword : options_.constraints.hotwords) {
-      total += hotword.bonus * Occurrences(sequence.tokens, hotword.tokens);
+      total += hotword.bonus * (Occurrences(sequence.tokens, hotword.tokens) -
+                                Occurrences(options_.constraints.prefix, hotword.tokens));
     }
     const double norm = options_.length_penalty == LengthPenalty::kNone  ? 1
                         : options_.length_penalty == LengthPenalty::kPow ? n

@@ -140,7 +140,7 @@ bool Search::ReadPrefix() {
     row.tokens.push_back(token);
     row.token_log_probs.push_back(log_prob);
     row.sum += options_.constraints.score_prefix ? log_prob : 0;
-    row.reward += rules_.Earned(row.tokens);
+    row.reward += options_.constraints.score_prefix ? rules_.Earned(row.tokens) : 0;
     ++result_.steps;
     if (log_prob == kNever || row.fused == double{kNever}) {
       return false;

@@ -262,7 +262,13 @@ TEST(Roles, TokensMayBeOneHot) {
   ASSERT_TRUE(roles.ok()) << roles.status();
   EXPECT_EQ(roles->token_input, "input_2");
   EXPECT_EQ(roles->logits_output, "logits");
+  // The token more begins, as a vector of zeros.
   hints.target_ids = 21;
+  const auto with_begin = Guess(graph, hints);
+  ASSERT_TRUE(with_begin.ok()) << with_begin.status();
+  EXPECT_EQ(with_begin->token_input, "input_2");
+  EXPECT_EQ(with_begin->target_ids, 21);
+  hints.target_ids = 22;
   EXPECT_FALSE(Guess(graph, hints).ok());
   hints.target_ids = -1;
   hints.token_input = "input_2";

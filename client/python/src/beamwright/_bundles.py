@@ -99,6 +99,18 @@ def vocabulary_file(vocabulary: Vocabulary, folder: pathlib.Path, name: str) -> 
     return path
 
 
+def with_begin(vocabularies: Any, begin: str | int | None, one_hot: int) -> tuple[Vocabulary, Vocabulary]:
+    """The pair; a begin that is not among the tokens which a step takes one-hot is one more, of zeros."""
+    source, target = pair_of(vocabularies)
+    if not one_hot or target is None or not isinstance(begin, str):
+        return source, target
+    if isinstance(target, (str, os.PathLike)):
+        tokens = pathlib.Path(target).read_text(encoding="utf-8").splitlines()
+    else:
+        tokens = list(target)
+    return (source, target) if begin in tokens or len(tokens) != one_hot else (source, [*tokens, begin])
+
+
 def pair_of(vocabularies: Any) -> tuple[Vocabulary, Vocabulary]:
     """Source and target vocabulary."""
     if (
@@ -150,14 +162,25 @@ def opened(bundle: pathlib.Path) -> Iterator[Model | Client]:
             yield model
 
 
-def compare(bundle: pathlib.Path, sources: Sequence[Any], reference: Reference, framework: str) -> str:
-    """Decodes the sources and asks the framework about each token; ExportError where they disagree."""
+def compare(
+    bundle: pathlib.Path,
+    sources: Sequence[Any],
+    reference: Reference,
+    framework: str,
+    ids_of: Callable[[Any], Any] = lambda source: source,
+) -> str:
+    """Decodes the sources and asks the framework about each token; ExportError where they disagree.
+
+    ids_of: a source as the bundle takes it.
+    """
     largest, count = 0.0, 0
     with opened(bundle) as model:
         described = model.describe()
         begin = begin_of(described, bundle)
         for source in sources:
-            answer = model.decode(source, beam_size=1, n_best=1, max_length=_CHECKED_STEPS, min_length=0)
+            answer = model.decode(
+                ids_of(source), beam_size=1, n_best=1, max_length=_CHECKED_STEPS, min_length=0
+            )
             best = answer.best
             expected = reference(source, [begin, *best.tokens], described)
             for place, (own, theirs) in enumerate(zip(best.token_log_probs, expected, strict=True)):

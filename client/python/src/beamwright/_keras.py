@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,9 +38,9 @@ def from_keras(
         memory and first states = encoder(source)
         [scores, states] = decoder_step([token, memory and states])
 
-    Keras 3 on TensorFlow is exported by tf2onnx; on PyTorch, by PyTorch. Sources are those of ids (an
-    Embedding comes first) or of features; a step that reads one-hot tokens is exported by hand and given to
-    from_onnx.
+    Keras 3 on TensorFlow is exported by tf2onnx; on PyTorch, by PyTorch. Sources are ids (an Embedding comes
+    first), one-hot or features. A step that reads tokens one-hot may begin with a vector of zeros: give a
+    `begin` that is no token of the target vocabulary.
 
     Args:
         encoder: The encoder, a keras.Model.
@@ -53,14 +53,16 @@ def from_keras(
     """
     import keras
 
+    one_hot = _one_hot_tokens(decoder_step)
+    ids_of = _ids_of(vocabularies, example)
     backend = keras.backend.backend()
     if backend == "torch":
         import torch
 
-        from ._torch import from_torch
+        from ._torch import bundle_of
 
         tensor = torch.as_tensor(np.asarray(example))
-        return from_torch(
+        return bundle_of(
             _as_module(encoder),
             _as_module(decoder_step),
             tensor,
@@ -71,13 +73,17 @@ def from_keras(
             name=name,
             length_axis=length_axis,
             flags=flags,
+            one_hot=one_hot,
+            ids_of=ids_of,
         )
     if backend != "tensorflow":
         raise ExportError(
             f"Keras runs on {backend}, which has no exporter; set KERAS_BACKEND=tensorflow or torch"
         )
     out = pathlib.Path(out)
-    steps = Steps(_runner(encoder), _runner(decoder_step), np.asarray(example), length_axis=length_axis)
+    steps = Steps(
+        _runner(encoder), _runner(decoder_step), np.asarray(example), length_axis=length_axis, one_hot=one_hot
+    )
     with tempfile.TemporaryDirectory(prefix="beamwright-") as scratch:
         graphs = [pathlib.Path(scratch) / f"{which}.onnx" for which in ("encoder", "decoder")]
         source = {"source": {0: "rows", length_axis: "length"}}
@@ -86,9 +92,26 @@ def from_keras(
         values = [steps.tokens[0], *steps.inputs[0]]
         _write(decoder_step, values, {"token": {0: "rows"}, **axes}, steps.output_names, graphs[1])
         said = [*_bundles.flags_of(begin, end, name), *steps.flags(), *flags]
-        guesses, notes = _bundles.run_init(graphs, vocabularies, out, said)
-        checked = _bundles.compare(out, list(steps.sources[0][:1]), steps.reference, "Keras")
+        pair = _bundles.with_begin(vocabularies, begin, one_hot)
+        guesses, notes = _bundles.run_init(graphs, pair, out, said)
+        checked = _bundles.compare(out, list(steps.sources[0][:1]), steps.reference, "Keras", ids_of)
     return _bundles.Bundle(out, (*steps.guesses, *guesses), tuple(notes), checked)
+
+
+def _one_hot_tokens(step: Any) -> int:
+    """How many floats a token of the step's is, where it is one-hot; else 0."""
+    token = step.inputs[0]
+    width = token.shape[-1] if len(token.shape) > 1 else None
+    return int(width) if width is not None and width > 1 and "float" in str(token.dtype) else 0
+
+
+def _ids_of(vocabularies: Any, example: Any) -> Callable[[Any], Any]:
+    """What the bundle takes of a source: one-hot vectors of a vocabulary are ids there."""
+    values = np.asarray(example)
+    is_one_hot = values.ndim == 3 and values.dtype.kind == "f" and bool(np.isin(values, (0, 1)).all())
+    if _bundles.pair_of(vocabularies)[0] is None or not is_one_hot:
+        return lambda source: source
+    return lambda source: np.asarray(source).argmax(-1).tolist()
 
 
 def _called(model: Any, values: Sequence[Any]) -> list[Any]:

@@ -35,9 +35,20 @@ class Steps:
     """Names, states and open axes of both modules."""
 
     def __init__(
-        self, encode: Run, step: Run, example: Array, *, length_axis: int = 1, names: Sequence[str] = ()
+        self,
+        encode: Run,
+        step: Run,
+        example: Array,
+        *,
+        length_axis: int = 1,
+        names: Sequence[str] = (),
+        one_hot: int = 0,
     ) -> None:
-        """`names` are those that the step gives its inputs behind the token, as far as it does."""
+        """`names` are those that the step gives its inputs behind the token, as far as it does.
+
+        one_hot: the step takes its tokens so, in this number of floats; 0: as ids.
+        """
+        self.one_hot = one_hot
         if example.ndim <= length_axis or length_axis < 1:
             raise ExportError(f"the example has shape {list(example.shape)}: axis {length_axis} has no length")
         self.encode, self.step = encode, step
@@ -83,7 +94,7 @@ class Steps:
         orders = itertools.permutations(range(count)) if count <= _MOST_PERMUTED else [tuple(range(count))]
         for order, axes in itertools.product(orders, (1, 2)):
             self.order = order
-            tokens = [np.zeros([len(source), 1][:axes], np.int64) for source in self.sources]
+            tokens = [self._as_read(np.zeros([len(source), 1][:axes], np.int64)) for source in self.sources]
             try:
                 for token, results in zip(tokens, self.results, strict=True):
                     self._run(self.step, [token, *self._ordered(results)], "decoder step")
@@ -95,6 +106,10 @@ class Steps:
             f"{why or 'the decoder step takes no tokens'}; it takes the token and then the encoder's results, "
             "in this or, of up to four, in any other order"
         ) from why
+
+    def _as_read(self, tokens: Array) -> Array:
+        """Ids as the step reads them: one-hot, one behind all others as zeros."""
+        return np.eye(self.one_hot + 1, self.one_hot, dtype=np.float32)[tokens] if self.one_hot else tokens
 
     def _find_states(self) -> tuple[int, ...]:
         """States are the inputs that come back with their shapes behind the logits; of several, the last."""
@@ -187,7 +202,8 @@ class Steps:
         feed = self._ordered(self._run(self.encode, [np.asarray(source)[None]], "encoder"))
         found = []
         for before, after in itertools.pairwise(tokens):
-            token = np.full([1] * self.tokens[0].ndim, before, np.int64)
+            axes = self.tokens[0].ndim - (1 if self.one_hot else 0)
+            token = self._as_read(np.full([1] * axes, before, np.int64))
             logits, *results = self._run(self.step, [token, *feed], "decoder step")
             found.append(float(_bundles.log_probs_of(logits, kind).reshape(-1)[after]))
             for place, state in zip(self.places, results[: self.num_states], strict=True):

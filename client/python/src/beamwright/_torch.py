@@ -7,7 +7,7 @@ import inspect
 import pathlib
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,36 @@ def from_torch(
     Raises:
         ExportError: The modules do not fit together, cannot be exported, or the bundle answers otherwise.
     """
+    return bundle_of(
+        encoder,
+        decoder_step,
+        example,
+        vocabularies,
+        out,
+        begin=begin,
+        end=end,
+        name=name,
+        length_axis=length_axis,
+        flags=flags,
+    )
+
+
+def bundle_of(
+    encoder: Any,
+    decoder_step: Any,
+    example: Any,
+    vocabularies: tuple[Vocabulary, Vocabulary],
+    out: Path,
+    *,
+    begin: str | int | None,
+    end: str | int | Sequence[str | int] | None,
+    name: str | None,
+    length_axis: int,
+    flags: Sequence[str],
+    one_hot: int = 0,
+    ids_of: Callable[[Any], Any] = lambda source: source,
+) -> Bundle:
+    """from_torch; `one_hot` as in Steps, ids_of: a source of the example as the bundle takes it."""
     import torch
 
     if not isinstance(example, torch.Tensor):
@@ -74,11 +104,13 @@ def from_torch(
             example.numpy(),
             length_axis=length_axis,
             names=_names_of(decoder_step),
+            one_hot=one_hot,
         )
         graphs = _export(encoder, decoder_step, steps, pathlib.Path(scratch))
         said = [*_bundles.flags_of(begin, end, name), *steps.flags(), *flags]
-        guesses, notes = _bundles.run_init(graphs, vocabularies, out, said)
-        checked = _bundles.compare(out, list(example[:3].numpy()), steps.reference, "PyTorch")
+        pair = _bundles.with_begin(vocabularies, begin, one_hot)
+        guesses, notes = _bundles.run_init(graphs, pair, out, said)
+        checked = _bundles.compare(out, list(example[:3].numpy()), steps.reference, "PyTorch", ids_of)
     return _bundles.Bundle(out, (*steps.guesses, *guesses), tuple(notes), checked)
 
 
