@@ -13,7 +13,7 @@ import pytest
 from conftest import MODEL, ROOT, FakeServer
 
 import beamwright
-from beamwright import FinishReason, Health, _wire
+from beamwright import FinishReason, Health, _html, _wire
 
 
 def test_decode_has_what_the_server_says(client):
@@ -188,6 +188,7 @@ def test_repr_and_html(client):
     assert "AE1" in client.align("cat", "K AE1 T")._repr_html_()
     assert "rgba(" in client.align("cat", "K AE1 T", soft=True)._repr_html_()
     assert "K AE1 T" in answer.best._repr_html_()
+    assert _html._token_names("c at", (5, 3, 6, 7, 1)) == ["c", " ", "a", "t", "(end)"]
 
 
 def test_an_empty_list_is_an_answer(client):

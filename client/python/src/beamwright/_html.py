@@ -22,12 +22,12 @@ def _table(head: Iterable[str], rows: Iterable[str]) -> str:
 
 
 def _token_names(text: str | None, tokens: Sequence[int]) -> list[str]:
-    """The words of the text, where there is one for each token but an end token; else the ids."""
-    words = (text or "").split()
-    if len(words) == len(tokens):
-        return words
-    if words and len(words) == len(tokens) - 1:
-        return [*words, "(end)"]
+    """The words or else the characters of the text, if there is one for each token but an end token; or ids."""
+    for names in ((text or "").split(), [*(text or "")]):
+        if len(names) == len(tokens):
+            return names
+        if names and len(names) == len(tokens) - 1:
+            return [*names, "(end)"]
     return [str(token) for token in tokens]
 
 
