@@ -229,8 +229,16 @@ bool CheckMeanwhile(std::function<absl::Status()> check) {
   if (current_session == nullptr) {
     return false;
   }
+  // Finish may run while another exception passes, so that it must not throw what was thrown here.
+  auto guarded = [check = std::move(check)]() -> absl::Status {
+    try {
+      return check();
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("out of memory");
+    }
+  };
   try {
-    current_session->Add(std::async(std::launch::async, std::move(check)));
+    current_session->Add(std::async(std::launch::async, std::move(guarded)));
   } catch (const std::system_error&) {
     return false;
   }

@@ -2,6 +2,7 @@
 #include "ops/tensor/deferred.h"
 
 #include <algorithm>
+#include <new>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -91,6 +92,12 @@ TEST(Deferred, AChecksErrorGoesFirst) {
   }
   EXPECT_EQ(scope.Finish(), absl::DataLossError("first"));
   EXPECT_TRUE(scope.Finish().ok());
+}
+
+TEST(Deferred, ACheckWithoutMemoryIsAnError) {
+  DeferredScope scope;
+  EXPECT_TRUE(CheckMeanwhile([]() -> absl::Status { throw std::bad_alloc(); }));
+  EXPECT_EQ(scope.Finish(), absl::ResourceExhaustedError("out of memory"));
 }
 
 TEST(Deferred, WhatIsInUseAtTheEndStays) {
