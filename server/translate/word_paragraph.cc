@@ -145,7 +145,7 @@ class WordParagraph {
       } else if (!child.name.empty() && child.name != "w:lastRenderedPageBreak") {
         AddNode(Item::What::kInRun, child, format, level);
         if (child.name == "w:tab" || child.name == "w:br" || child.name == "w:cr") {
-          level.items.back().shown = " ";
+          level.items.back().shown.assign(1, ' ');
         }
       }
     }
