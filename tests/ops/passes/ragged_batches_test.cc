@@ -332,6 +332,14 @@ std::vector<Tried> AllTried() {
          return g.Add("MatMul", {g.Add("SoftMax", {scores}, {{"axis", int64_t{2}}}), x});
        },
        ""},
+      {"AttentionWhoseSharesAreRead",
+       [](auto& g, ValueId x) {
+         const ValueId scores = g.Add("MatMul", {x, x}, {{"transpose_b", true}}, "scores");
+         const ValueId shares = g.Add("SoftMax", {scores}, {{"axis", int64_t{2}}});
+         return g.Add("Add",
+                      {g.Add("MatMul", {shares, x}), g.Add("MatMul", {shares, g.Add("Exp", {x})})});
+       },
+       "positions of MatMul 'scores' cannot be separated"},
       {"AttentionToWhatIsReversed",
        [](auto& g, ValueId x) {
          const ValueId turned =
