@@ -598,8 +598,16 @@ TEST_F(EngineOptionsTest, GrammarsHoldTheTextOfEveryForm) {
     v1::SubwordMark mark;
     std::vector<std::string> tokens;
     std::string pattern;
+    std::string begin = "<s>";
   };
+  // RWKV's vocabulary begins with a number for each token; number 0 is not in the file.
+  const std::string rwkv = "<|endoftext|>";
   const std::vector<Form> forms = {
+      {v1::TEXT_FORM_PIECES,
+       v1::SUBWORD_MARK_WORD_BEGIN,
+       {"1 'a' 1", "2 b'\\xc3' 1", "3 b'\\xa9' 1", "4 ' ' 1", "5 'bé' 3", "6 ' a' 2"},
+       "(a|bé)+( (a|é)+)?",
+       rwkv},
       {v1::TEXT_FORM_PIECES,
        v1::SUBWORD_MARK_WORD_BEGIN,
        {"▁a", "b", "▁", "<0xC3>", "<0xA9>"},
@@ -632,10 +640,11 @@ TEST_F(EngineOptionsTest, GrammarsHoldTheTextOfEveryForm) {
     target.set_form(form.form);
     target.set_mark(form.mark);
     target.set_vocabulary("target.vocab");
-    target.set_begin_token("<s>");
-    target.add_end_tokens("</s>");
-    auto codec = bundle::TextCodec::Create(
-        target, absl::StrCat("<s>\n</s>\n", absl::StrJoin(form.tokens, "\n"), "\n"));
+    target.set_begin_token(form.begin);
+    target.add_end_tokens(form.begin == rwkv ? rwkv : "</s>");
+    auto codec =
+        bundle::TextCodec::Create(target, absl::StrCat(form.begin == rwkv ? "" : "<s>\n</s>\n",
+                                                       absl::StrJoin(form.tokens, "\n"), "\n"));
     ASSERT_TRUE(codec.ok()) << codec.status();
     bundle.target = *std::move(codec);
     auto compiled = DecodeModel::Compile(std::move(bundle));

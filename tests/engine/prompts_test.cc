@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <regex>
 
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/model/parts.h"
 #include "include/beamwright/engine.h"
+#include "ops/base/file.h"
 #include "tests/engine/recurrent_bundle.h"
 
 namespace beamwright::engine {
@@ -30,22 +32,24 @@ enum class Layer { kGru, kLstmWithAttention, kSsru, kRwkv, kMamba, kDelta, kMixe
 // Steps of language models without an encoder, as exports write them.
 class LanguageBundle {
  public:
-  bundle::Bundle Build(Layer layer) {
+  // codec: of the tokens; null: kTokens ids.
+  bundle::Bundle Build(Layer layer, std::shared_ptr<const bundle::TextCodec> codec = nullptr) {
+    const int64_t tokens = codec == nullptr ? kTokens : codec->size();
     engine_testing::TableOptions options;
     options.with_encoder = false;
     bundle_ = TableBundle(engine_testing::RandomTable(1), options);
     decoder().Clear();
     decoder().set_token_input("token");
     decoder().set_logits_output("logits");
-    bundle_.config.mutable_target()->set_size(kTokens);
-    bundle_.target = engine_testing::IdCodec(bundle_.config.target());
+    bundle_.config.mutable_target()->set_size(static_cast<int>(tokens));
+    bundle_.target = codec == nullptr ? engine_testing::IdCodec(bundle_.config.target()) : codec;
     const Value token = g_.Parameter("token", ops::DType::kI64, {-1});
-    Value x = Op("Gather", {Weight({kTokens, kWidth}), token, g_.Int(0)});
+    Value x = Op("Gather", {Weight({tokens, kWidth}), token, g_.Int(0)});
     for (int i = 0; i < 2; ++i) {
       x = Op("Add",
              {x, Add(layer == Layer::kMixed ? (i == 0 ? Layer::kGru : Layer::kMamba) : layer, x)});
     }
-    g_.Result("logits", Op("MatMul", {x, Weight({kWidth, kTokens})}));
+    g_.Result("logits", Op("MatMul", {x, Weight({kWidth, tokens})}));
     bundle_.decoder = g_.Build();
     return std::move(bundle_);
   }
@@ -302,6 +306,56 @@ TEST(PromptSteps, ReadUpToThirtyTwoTokens) {
     engine->Drain();
     EXPECT_EQ(counter.steps, expected);
   }
+}
+
+// Pieces of SentencePiece, whose words begin with a space behind a prompt and without one before.
+TEST(Grammars, HoldTextsOfSentencePiece) {
+  v1::TextConfig config;
+  config.set_form(v1::TEXT_FORM_SENTENCEPIECE);
+  config.set_vocabulary("text.model");
+  config.set_begin_token("<s>");
+  config.add_end_tokens("</s>");
+  config.set_unknown_token("<unk>");
+  auto codec = bundle::TextCodec::Create(config, *ReadFile(std::string(BEAMWRIGHT_SOURCE_DIR) +
+                                                           "/tests/engine/bundle/data/tiny.model"));
+  if (absl::IsUnavailable(codec.status())) {
+    GTEST_SKIP() << codec.status();
+  }
+  ASSERT_TRUE(codec.ok()) << codec.status();
+  bundle::Bundle bundle = LanguageBundle().Build(Layer::kGru, *std::move(codec));
+  *bundle.config.mutable_target() = config;
+  const auto model = *DecodeModel::Compile(std::move(bundle));
+  EngineOptions engine_options;
+  engine_options.num_threads = 1;
+  const auto engine = *Engine::Start(engine_options);
+  int found = 0;
+  for (int i = 0; i < 60; ++i) {
+    const bool has_prompt = i % 2 == 1;
+    const std::string pattern = i % 3 == 0   ? "(the )?(best|light)( beams?)*"
+                                : i % 3 == 1 ? "[a-s]{2,5}( of [a-h]+)?"
+                                             : "(a|s)+ ?k";
+    v1::DecodeOptions options;
+    options.set_regex((has_prompt ? " " : "") + pattern);
+    options.set_max_length(12);
+    options.set_beam_size(4);
+    options.set_n_best(4);
+    if (i % 4 == 0) {
+      options.set_sampling(v1::SAMPLING_RANDOM);
+      options.set_seed(i);
+    }
+    if (has_prompt) {
+      options.mutable_target_prefix()->set_text("a beam");
+    }
+    const auto decoded = engine->DecodeAndWait(model, {}, options);
+    ASSERT_TRUE(decoded.ok() || absl::IsFailedPrecondition(decoded.status())) << decoded.status();
+    for (int n = 0; decoded.ok() && n < decoded->hypotheses_size(); ++n) {
+      const std::string& text = decoded->hypotheses(n).text();
+      EXPECT_TRUE(std::regex_match(text, std::regex((has_prompt ? "a beam " : "") + pattern)))
+          << "'" << text << "' of " << pattern;
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 100);
 }
 
 }  // namespace
