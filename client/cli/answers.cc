@@ -17,6 +17,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::client {
 namespace {
@@ -59,14 +60,28 @@ void DropUnknownDetails(Message& message) {
   }
 }
 
+// With a sign for a space, which separates pairs.
+std::vector<std::string> Characters(absl::string_view text) {
+  std::vector<std::string> characters;
+  while (!text.empty()) {
+    const auto size = static_cast<size_t>(std::max(Utf8Length(text), 1));
+    characters.emplace_back(text[0] == ' ' ? "\xE2\x90\xA3" : text.substr(0, size));
+    text.remove_prefix(size);
+  }
+  return characters;
+}
+
 }  // namespace
 
 std::string AlignedTokens(const std::string& text, absl::Span<const int32_t> tokens,
                           absl::Span<const int32_t> positions) {
-  const std::vector<std::string> words =
-      absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  std::vector<std::string> words = absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
   const size_t size = std::min(tokens.size(), positions.size());
-  const bool named = words.size() == size || words.size() + 1 == size;
+  const auto fits = [&] { return words.size() == size || words.size() + 1 == size; };
+  if (!fits()) {
+    words = Characters(text);
+  }
+  const bool named = fits();
   std::vector<std::string> pairs;
   for (size_t i = 0; i < size; ++i) {
     if (!named) {

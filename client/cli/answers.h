@@ -16,8 +16,8 @@ namespace beamwright::client {
 std::string HypothesisText(const v1::Hypothesis& hypothesis);
 
 // "R-0 IY0-1": each token with its source position, as alignment tools write pairs. Tokens are the
-// words of `text` where there are as many (the end token, which has no text, is left out), else
-// ids. Empty without positions.
+// words or else the characters of `text` where there are as many (the end token, which has no text,
+// is left out), else ids. Empty without positions.
 std::string AlignedTokens(const std::string& text, absl::Span<const int32_t> tokens,
                           absl::Span<const int32_t> positions);
 

@@ -63,6 +63,12 @@ TEST(DecodeCommandTest, PrintsAnAlignedTable) {
         second->set_finish_reason(v1::FINISH_REASON_LENGTH);
         v1::Hypothesis* third = decoded->add_hypotheses();
         third->set_text("\x1b[31mred");
+        v1::Hypothesis* characters = decoded->add_hypotheses();
+        characters->set_text("c é");
+        for (const int token : {7, 3, 9, 1}) {
+          characters->add_tokens(token);
+          characters->add_alignment(token % 3);
+        }
         decoded->add_unknown_positions(2);
         decoded->add_unknown_positions(5);
         return grpc::Status::OK;
@@ -78,6 +84,8 @@ TEST(DecodeCommandTest, PrintsAnAlignedTable) {
             "     2  -10.1235  -123.5000  ids 4 17 [cut at the maximum length]\n"
             "                             4-2 17-0\n"
             "     3    0.0000     0.0000  \\x1b[31mred\n"
+            "     4    0.0000     0.0000  c é\n"
+            "                             c-1 ␣-0 é-0\n"
             "  not in the vocabulary, read as the unknown token: position 2, 5\n");
 }
 
