@@ -14,8 +14,8 @@
 // - More calls wait for their handlers than the connected clients may have open, or a quarter more
 //   are held (a call that was reset lives until its handler knows): gRPC reads streams that
 //   are reset faster than it runs handlers, and queues without bound (call_backlog.h).
-// - Calls wait for their handlers and take many times what was read: headers that are references
-//   (header_limit.h).
+// - Calls wait for their handlers and take many times what was read: their headers are references
+//   to HPACK's table, each of which takes some hundred bytes until the call ends.
 // - Much of a second was late, and far more was read than handlers were given.
 // - Memory runs short (memory_pressure.h): gRPC holds messages that are not whole without bound.
 //   Calls whose request has not come are refused then; connections are reset if that does not help.

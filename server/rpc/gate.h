@@ -20,7 +20,6 @@
 #include "server/access/access.h"
 #include "server/rpc/call_backlog.h"
 #include "server/rpc/connection_calls.h"
-#include "server/rpc/header_limit.h"
 #include "server/rpc/incoming_calls.h"
 #include "server/serving/core.h"
 
@@ -58,20 +57,17 @@ struct GuardedMethod {
 // Thread-safe. Access and core must outlive it.
 class Gate {
  public:
-  // max_message_bytes: of a request, unpacked. headers: must outlive the gate.
-  Gate(const access::Access& access, serving::Core& core, int64_t max_message_bytes,
-       const HeaderLimit& headers)
-      : access_(access), core_(core), max_message_bytes_(max_message_bytes), headers_(headers) {}
+  // max_message_bytes: of a request, unpacked.
+  Gate(const access::Access& access, serving::Core& core, int64_t max_message_bytes)
+      : access_(access), core_(core), max_message_bytes_(max_message_bytes) {}
 
-  // Errors as Access::Admit's and HeaderLimit::Check's; Unavailable while models load, but for
-  // calls that are open to everybody: they describe the server. Takes the call from the backlog.
+  // Errors as Access::Admit's; Unavailable while models load, but for calls that are open to
+  // everybody: they describe the server. Takes the call from the backlog.
   absl::StatusOr<access::Identity> Admit(grpc::CallbackServerContext& context,
                                          const GuardedMethod& method) const;
-  // Takes the call from the backlog, and looks at its headers alone: of a call that asks for
-  // nothing that is guarded.
-  absl::Status Enter(grpc::CallbackServerContext& context) const {
+  // Takes the call from the backlog: of a call that asks for nothing that is guarded.
+  void Enter(grpc::CallbackServerContext& context) const {
     backlog_.Leave(context, connections_.Find(context.peer()));
-    return headers_.Check(context);
   }
   CallBacklog& backlog() const { return backlog_; }
   // The call waits for its one request from now on. Before StartRead.
@@ -118,7 +114,6 @@ class Gate {
   const access::Access& access_;
   serving::Core& core_;
   const int64_t max_message_bytes_;
-  const HeaderLimit& headers_;
   mutable ConnectionCalls connections_;
   mutable CallBacklog backlog_;
   mutable IncomingCalls incoming_;

@@ -3,7 +3,9 @@
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 #include <grpcpp/security/server_credentials.h>
+#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -14,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/access/tls.h"
+#include "server/rpc/early_limits.h"
 #include "server/serving/host_port.h"
 
 namespace beamwright::rpc {
@@ -87,6 +90,24 @@ constexpr absl::Duration kGoAway = absl::Milliseconds(50);
 // Who connects and says nothing is let go; gRPC's own limit is two minutes.
 constexpr int kHandshakeTimeoutMs = 10'000;
 
+// Trailers of ours, which a client may have to take before it says how much it takes.
+constexpr int kTrailerBytes = 8 << 10;
+
+// Beyond them gRPC closes the connection, and its client returns at once. The watch resets
+// connections that have more calls than they may sooner, and lets their clients wait.
+constexpr int kEarlyStreams = 4;
+
+// The limits of a connection, from its first byte on.
+void LimitEarly(const ServerOptions& options) {
+  const EarlyLimits limits = {
+      static_cast<uint32_t>(std::max(options.max_metadata_bytes, kTrailerBytes) + 1),
+      static_cast<uint32_t>(kEarlyStreams * options.max_concurrent_streams + 1)};
+  if (const absl::Status status = SetEarlyLimits(limits); !status.ok()) {
+    spdlog::warn("a client that does not acknowledge SETTINGS may send 16 MiB of headers: {}",
+                 status.ToString());
+  }
+}
+
 AcceptorOptions OptionsOf(const ServerOptions& options, serving::Core& core, const Gate& gate) {
   AcceptorOptions result;
   result.address = options.address;
@@ -119,8 +140,7 @@ void SetHealth(HealthService& health, const std::string& name, bool ready,
 
 Server::Server(const ServerOptions& options, const access::Access& access, oip::Service& service)
     : availability_(service.core().availability()),
-      headers_(options.max_metadata_bytes),
-      gate_(access, service.core(), options.max_receive_bytes, headers_),
+      gate_(access, service.core(), options.max_receive_bytes),
       decode_(gate_, service.core()),
       recognize_(gate_, service.core()),
       translate_(gate_, service.core()),
@@ -154,12 +174,10 @@ void Server::Register(bool reflection, grpc::ServerBuilder& builder) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       const access::Access& access,
                                                       oip::Service& service) {
+  LimitEarly(options);
   std::unique_ptr<Server> server(new Server(options, access, service));
   BW_ASSIGN_OR_RETURN(server->acceptor_,
                       Acceptor::Listen(OptionsOf(options, service.core(), server->gate_)));
-  server->headers_.OnFlood([&acceptor = *server->acceptor_](const std::string& peer) {
-    acceptor.CutOffPeer(peer, "its calls' headers are references to larger ones");
-  });
   server->credentials_ = MakeCredentials(options.tls);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

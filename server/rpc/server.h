@@ -20,7 +20,6 @@
 #include "server/rpc/acceptor.h"
 #include "server/rpc/connection_watch.h"
 #include "server/rpc/gate.h"
-#include "server/rpc/header_limit.h"
 #include "server/rpc/health_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/one_callback_thread.h"
@@ -81,7 +80,6 @@ class Server {
   void Register(bool reflection, grpc::ServerBuilder& builder);
 
   serving::Availability& availability_;
-  HeaderLimit headers_;
   const Gate gate_;
   DecodeService decode_;
   RecognizeService recognize_;

@@ -13,11 +13,9 @@ constexpr size_t kMostOfName = 200;
 UnknownCall* UnknownCall::Start(const Gate& gate, grpc::CallbackServerContext& context,
                                 const std::string& method) {
   auto* call = new UnknownCall;
-  absl::Status status = gate.Enter(context);
-  if (status.ok()) {
-    status = absl::UnimplementedError(
-        absl::StrCat("this server has no method '", method.substr(0, kMostOfName), "'"));
-  }
+  gate.Enter(context);
+  const absl::Status status = absl::UnimplementedError(
+      absl::StrCat("this server has no method '", method.substr(0, kMostOfName), "'"));
   gate.CountRefusal(context, status);
   call->Finish(ToGrpcStatus(status));
   return call;

@@ -126,8 +126,7 @@ TEST(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
   state.Enter(serving::Phase::kServing);
   oip::Service service(core);
   const access::Access access;
-  const HeaderLimit headers(1 << 14);
-  const Gate gate(access, core, /*max_message_bytes=*/1 << 20, headers);
+  const Gate gate(access, core, /*max_message_bytes=*/1 << 20);
   OpenStreams streams;
   grpc::CallbackServerContext context;
   InferenceStream* const stream =
