@@ -318,6 +318,7 @@ void Connection::Keep(std::shared_ptr<PendingReply> later) {
 
 void Connection::AwaitBell() {
   if (has_rung_) {
+    later_->Look();  // no timer runs while one ring follows another
     Ask();
     return;
   }

@@ -45,6 +45,12 @@ absl::Status ReadFormat(absl::string_view value, TranscriptFormat& format) {
 }
 
 absl::Status ReadField(const FormPart& part, TranscriptionForm& form) {
+  constexpr size_t kMostBytes = size_t{16} << 10;  // a prompt takes many times its size when read
+  const bool is_long = part.name == "file" || part.name == "options";
+  if (!is_long && part.content.size() > kMostBytes) {
+    return status::InvalidField(part.name.substr(0, 100), part.content.size(), " bytes; at most ",
+                                kMostBytes, " are allowed");
+  }
   std::string value(part.content);
   if (part.name == "file") {
     form.file = std::move(value);  // the largest part by far

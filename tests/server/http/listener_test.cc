@@ -562,6 +562,37 @@ TEST(ListenerTest, AnswersThatAreNotThereYetHoldNoWorker) {
   }
 }
 
+// A call that has more to do whenever it is asked, as a long recording has.
+class RestlessReply final : public PendingReply {
+ public:
+  std::optional<HttpReply> Take() override {
+    constexpr int kMostAsked = 100'000;
+    if (looks_ > 0 || ++asked_ == kMostAsked) {
+      HttpReply reply;
+      reply.body = looks_ > 0 ? "looked!" : "never!";
+      return reply;
+    }
+    bell()->Ring();
+    return std::nullopt;
+  }
+  void Look() override { ++looks_; }
+
+ private:
+  std::atomic<int> looks_{0};
+  int asked_ = 0;
+};
+
+TEST(ListenerTest, ACallThatIsBusyAllTheTimeIsLookedAfter) {
+  const auto listener = Start({}, [](const HttpRequest&) {
+    HttpReply reply;
+    reply.later = std::make_shared<RestlessReply>();
+    return reply;
+  });
+  Client client(listener->port());
+  client.Send(Get("/"));
+  EXPECT_THAT(client.ReadUntil("!"), HasSubstr("looked!"));
+}
+
 TEST(ListenerTest, AtTheEndAClientThatDoesNotReadIsNotWaitedFor) {
   ListenerOptions options;
   options.transfer_timeout = absl::Hours(1);

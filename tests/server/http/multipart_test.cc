@@ -135,6 +135,9 @@ TEST(TranscriptionFormTest, ReadsFieldsAndRefusesOthers) {
   EXPECT_THAT(message(Part("model", "m")), HasSubstr("file"));
   EXPECT_THAT(message(Part("file", "m")), HasSubstr("model"));
   EXPECT_THAT(message(needed + Part("model", "n")), HasSubstr("given twice"));
+  EXPECT_EQ(message(needed + Part("prompt", std::string(16 << 10, 'a'))), "");
+  EXPECT_THAT(message(needed + Part("prompt", std::string((16 << 10) + 1, 'a'))),
+              HasSubstr("prompt: 16385 bytes; at most 16384 are allowed"));
   EXPECT_THAT(message(needed + Part("beam", "n")), HasSubstr("is no field of a transcription"));
   EXPECT_THAT(message(needed + Part("stream", "yes")), HasSubstr("neither true nor false"));
   EXPECT_THAT(message(needed + Part("temperature", "nan")), HasSubstr("from 0 to 1"));
