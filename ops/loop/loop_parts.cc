@@ -10,6 +10,8 @@
 namespace beamwright::ops {
 namespace {
 
+// Of a tensor that is held: its buffer's rounding and its shape's, on the heap.
+constexpr int64_t kTensorBytes = static_cast<int64_t>(sizeof(Tensor)) + 256;
 // A smaller part is copied as fast as a view of it is made.
 constexpr int64_t kMinViewBytes = 1024;
 
@@ -156,7 +158,7 @@ absl::Status Collector::Add(const Tensor& part, Tensor& output) {
     AddLike(part.bytes(), output);
     return absl::OkStatus();
   }
-  bytes_ += part.num_bytes() + static_cast<int64_t>(sizeof(Tensor));
+  bytes_ += part.num_bytes() + kTensorBytes;
   if (bytes_ > MaxTensorBytes()) {
     return TooManyParts(count_ + 1, part_shape_);
   }

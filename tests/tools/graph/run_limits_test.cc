@@ -1,5 +1,6 @@
 // What `beamwright-graph run` may take: memory, time, and links that it follows; and what of a
 // file's names reaches the terminal.
+#include <cstdlib>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -118,6 +119,66 @@ TEST(RunLimitsTest, TimeIsBoundedInLoopsAndInOneLongNode) {
   EXPECT_EQ(computed.exit_code, 1);
   EXPECT_THAT(computed.errors,
               AllOf(HasSubstr("product.onnx"), HasSubstr("--timeout 0.3 s is over")));
+}
+
+// The number of iterations of loops, 'm', and their condition.
+std::string Trips(const std::string& count) {
+  return absl::StrCat("initializer { name: 'm' data_type: 7 int64_data: ", count,
+                      " } initializer { name: 'go' data_type: 9 int32_data: 1 } ");
+}
+
+// A loop of one state, s in its body: its output and those of the body besides the condition.
+std::string LoopNode(const std::string& input, const std::string& output, const std::string& nodes,
+                     const std::string& body_outputs) {
+  return absl::StrCat(
+      "node { op_type: 'Loop' input: 'm' input: 'go' input: '", input, "' ", output,
+      " attribute { name: 'body' type: GRAPH g { name: 'b' "
+      "input { name: 'i' type { tensor_type { elem_type: 7 } } } "
+      "input { name: 'c' type { tensor_type { elem_type: 9 } } } "
+      "input { name: 's' type { tensor_type { elem_type: 1 } } } output { name: 'c1' } ",
+      body_outputs, " node { op_type: 'Identity' input: 'c' output: 'c1' } ", nodes, " } } }");
+}
+
+TEST(RunLimitsTest, StatesThatDoubleEndAtTheLimit) {
+  const std::string model = WriteModel(
+      "double.onnx",
+      Trips("60") + LoopNode("x", "output: 'y'",
+                             "node { op_type: 'Concat' name: 'twice' input: 's' input: 's' "
+                             "output: 't' attribute { name: 'axis' type: INT i: 0 } }",
+                             "output { name: 't' }"));
+  const Outcome outcome = RunOn(model, {"--max-memory", "64MiB"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.errors,
+              AllOf(HasSubstr("Loop"), HasSubstr("'twice'"), HasSubstr("64 MiB are allowed")));
+}
+
+// 300 million parts of four bytes: each is a tensor of some hundred bytes until the loop ends.
+TEST(RunLimitsTest, PartsThatALoopGathersCountAsTheTensorsThatTheyAre) {
+  const std::string model = WriteModel(
+      "gather.onnx", Trips("300000000") + LoopNode("x", "output: 'z' output: 'y'",
+                                                   "node { op_type: 'Neg' input: 's' output: 't' } "
+                                                   "node { op_type: 'Neg' input: 's' output: 'u' }",
+                                                   "output { name: 't' } output { name: 'u' }"));
+  const Outcome outcome = RunOn(model, {"--max-memory", "32MiB"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("Loop"));
+  const std::string before = "what ";
+  const size_t at = outcome.errors.find(before);
+  ASSERT_NE(at, std::string::npos) << outcome.errors;
+  EXPECT_LT(std::atoll(outcome.errors.c_str() + at + before.size()), (32 << 20) / 400);
+}
+
+TEST(RunLimitsTest, LoopsInLoopsEndInTime) {
+  std::string body = "node { op_type: 'Neg' input: 's' output: 't' }";
+  for (int depth = 0; depth < 5; ++depth) {
+    body = LoopNode("s", "output: 't'", body, "output { name: 't' }");
+  }
+  const std::string model =
+      WriteModel("deep.onnx", Trips("4611686018427387904") +
+                                  LoopNode("x", "output: 'y'", body, "output { name: 't' }"));
+  const Outcome outcome = RunOn(model, {"--timeout", "0.3"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("Loop"), HasSubstr("deadline passed")));
 }
 
 TEST(RunLimitsTest, LinksAreFollowedIntoTheFolderThatIsNamed) {
