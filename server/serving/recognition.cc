@@ -159,14 +159,14 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
   timelines_ = core_.calls().MakeTimelines(caller_.context, 1);
   call_.timeline = timelines_.empty() ? nullptr : &timelines_[0];
   if (config.has_endpoint()) {
-    auto endpoint = ReadEndpoint(config.endpoint(), *model_);
+    auto endpoint = ReadEndpoint(config.endpoint(), *model_, config.has_audio());
     if (!endpoint.ok()) {
       return at_config(endpoint.status());
     }
     call_.endpoint = *std::move(endpoint);
   }
   if (config.has_audio()) {
-    BW_RETURN_IF_ERROR(OpenSound(config.audio()));
+    BW_RETURN_IF_ERROR(OpenSound(config));
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -181,7 +181,8 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status Recognition::OpenSound(const v1::AudioFormat& format) {
+absl::Status Recognition::OpenSound(const v1::RecognizeConfig& config) {
+  const v1::AudioFormat& format = config.audio();
   const auto& features = model_->parts().sound;
   if (features == nullptr) {
     return status::InvalidField("config.audio", "the bundle of model '", model_->name(),
@@ -194,11 +195,10 @@ absl::Status Recognition::OpenSound(const v1::AudioFormat& format) {
       return absl::StrCat("config.audio", name);
     });
   }
-  if (model_->parts().frames == nullptr) {
-    constexpr int kWindowMs = 30'000;
-    const int pad_ms = model_->config().sound().pad_ms();
+  if (model_->parts().frames == nullptr || (config.has_endpoint() && CutsSound(*model_))) {
     audio_format_ = format;
-    sound_windows_.emplace(*read, pad_ms > 0 ? pad_ms : kWindowMs);
+    sound_windows_.emplace(
+        *read, WindowRules(config.has_endpoint() ? &config.endpoint() : nullptr, *model_));
   } else {
     sound_.emplace(features, *read);
   }
@@ -392,7 +392,8 @@ bool Recognition::is_full() const {
   return (feed_ != nullptr && feed_->is_full()) || windows_.size() >= kMostWindows;
 }
 
-v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment) {
+v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment,
+                                               const SoundWindows::Window* window) {
   v1::RecognizedSegment made;
   made.set_number(summary_.num_segments());
   made.set_first_frame(segment.first_frame);
@@ -400,6 +401,10 @@ v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment) {
   made.set_begin_ms(summary_.frame_ms() * static_cast<double>(segment.first_frame));
   made.set_end_ms(summary_.frame_ms() *
                   static_cast<double>(segment.first_frame + segment.num_frames));
+  if (window != nullptr) {
+    made.set_begin_ms(window->begin_ms);
+    made.set_end_ms(window->end_ms);
+  }
   for (v1::Hypothesis& hypothesis : segment.hypotheses) {
     *made.add_hypotheses() = std::move(hypothesis);
   }
@@ -417,13 +422,17 @@ v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment) {
   return made;
 }
 
+void Recognition::AddSegment(v1::RecognizedSegment segment) {
+  segments_.push_back(std::move(segment));
+  stable_ = {};
+  provisional_.clear();
+}
+
 void Recognition::OnProgress(engine::Progress progress) {
   {
     absl::MutexLock lock(&mutex_);
     for (engine::Segment& segment : progress.segments) {
-      segments_.push_back(MakeSegment(std::move(segment)));
-      stable_ = {};
-      provisional_.clear();
+      AddSegment(MakeSegment(std::move(segment), nullptr));
     }
     for (const search::StableTokens::Piece& piece : progress.stable) {
       stable_.tokens.insert(stable_.tokens.end(), piece.tokens.begin(), piece.tokens.end());
@@ -458,7 +467,8 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
       whole = WholeSource(*answer);
     }
   } else {
-    status = Renamed(status, sound_.has_value() ? "audio" : "features");
+    status =
+        Renamed(status, sound_.has_value() || sound_windows_.has_value() ? "audio" : "features");
     answer = status;
   }
   CountSource(std::move(answer));
@@ -466,9 +476,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   {
     absl::MutexLock lock(&mutex_);
     if (whole.has_value()) {
-      segments_.push_back(MakeSegment(*std::move(whole)));
-      stable_ = {};
-      provisional_.clear();
+      AddSegment(MakeSegment(*std::move(whole), nullptr));
     }
     if (completed_ != absl::InfinitePast()) {
       summary_.set_final_ms(absl::ToDoubleMilliseconds(SteadyNow() - completed_));

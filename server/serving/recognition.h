@@ -5,8 +5,9 @@
 //
 // Frames of an encoder that runs elsewhere are searched as they come, and an encoder that reads
 // chunk by chunk is run as they come. One that reads the whole source gets it when it is complete,
-// and what comes of it is one segment. A decoder that chooses token after token (Whisper) gets
-// sound in windows (sound_windows.h), one after the other, each of which is a segment.
+// and what comes of it is one segment. With `endpoint` it gets sound in windows (sound_windows.h),
+// one after the other, each of which is a segment, as a decoder that chooses token after token
+// (Whisper) always does.
 #ifndef BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 #define BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 
@@ -69,7 +70,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // Each fails with what is wrong with the request.
   absl::Status Dispatch(v1::RecognizeRequest request);
   absl::Status Open(const v1::RecognizeConfig& config);
-  absl::Status OpenSound(const v1::AudioFormat& format);
+  absl::Status OpenSound(const v1::RecognizeConfig& config);
   absl::Status AddFeatures(const v1::Tensor& features, const char* field);
   absl::Status AddSound(const std::string& bytes);
   // What sound became, if it was enough for a frame.
@@ -89,11 +90,14 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void CountSource(absl::StatusOr<v1::Decoded> answer);
   // The call ends, with OK once its last segment is there.
   void End(const absl::Status& status);
-  v1::RecognizedSegment MakeSegment(engine::Segment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // window: what it was heard in, null if it is a part of a stream.
+  v1::RecognizedSegment MakeSegment(engine::Segment segment, const SoundWindows::Window* window)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddSegment(v1::RecognizedSegment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a model with an encoder found, as the one segment that it is.
   static engine::Segment WholeSource(const v1::Decoded& decoded);
 
-  // Of sound for a decoder (recognition_windows.cc).
+  // Of sound in windows (recognition_windows.cc).
   void TakeWindows();
   // Decodes the next window, unless one is being decoded; ends the call behind the last one.
   void StartWindow();

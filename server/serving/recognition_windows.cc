@@ -1,6 +1,8 @@
-// Recognition: sound for a decoder, window by window.
+// Recognition: sound in windows, one after the other.
+#include <cmath>
 #include <utility>
 
+#include "engine/model/parts.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
 
@@ -72,16 +74,14 @@ void Recognition::OnWindow(absl::StatusOr<v1::Decoded> answer) {
   }
   {
     absl::MutexLock lock(&mutex_);
-    engine::Segment segment;
-    segment.first_frame = summary_.num_frames();
-    segment.num_frames = answer->source_length();
-    segment.hypotheses.assign(answer->hypotheses().begin(), answer->hypotheses().end());
-    v1::RecognizedSegment made = MakeSegment(std::move(segment));
-    made.set_begin_ms(window_.begin_ms);
-    made.set_end_ms(window_.end_ms);
-    segments_.push_back(std::move(made));
-    stable_ = {};
-    provisional_.clear();
+    engine::Segment segment = WholeSource(*answer);
+    const double frame_ms = summary_.frame_ms();
+    segment.first_frame =
+        frame_ms > 0 ? std::llround(window_.begin_ms / frame_ms) : summary_.num_frames();
+    if (model_->parts().frames == nullptr) {
+      segment.num_frames = answer->source_length();
+    }
+    AddSegment(MakeSegment(std::move(segment), &window_));
     all_windows_.set_queue_ms(all_windows_.queue_ms() + answer->queue_ms());
     all_windows_.set_compute_ms(all_windows_.compute_ms() + answer->compute_ms());
     all_windows_.set_source_length(all_windows_.source_length() + answer->source_length());

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+#include <utility>
 
 #include "ops/base/status.h"
 
@@ -11,84 +11,110 @@ namespace {
 
 constexpr double kSilence = 1e-7;  // power of -70 dB at full scale 1
 constexpr int kFramesASecond = 50;
-constexpr size_t kPauseFrames = 10;  // a fifth of a second
+constexpr int64_t kQuietFrames = 10;  // a fifth of a second: what a cut looks for
+constexpr int64_t kLeastFrames = kFramesASecond / 2;
 
-// Samples of a frame.
-size_t FrameOf(const sound::Format& format) {
-  return static_cast<size_t>(std::max(format.sample_rate / kFramesASecond, 1));
-}
-
-// The mean power of each whole frame of a fiftieth of a second.
-std::vector<double> PowersOf(const std::vector<float>& samples, size_t frame) {
-  std::vector<double> powers;
-  for (size_t begin = 0; begin + frame <= samples.size(); begin += frame) {
-    double sum = 0;
-    for (size_t i = begin; i < begin + frame; ++i) {
-      sum += static_cast<double>(samples[i]) * static_cast<double>(samples[i]);
-    }
-    powers.push_back(sum / static_cast<double>(frame));
-  }
-  return powers;
-}
+// How far below the level before it a pause is, and how the level falls.
+constexpr double kPauseBelow = 1e-2;   // 20 dB
+constexpr double kFallAFrame = 0.986;  // 3 dB a second
 
 }  // namespace
 
-SoundWindows::SoundWindows(const sound::Format& format, int window_ms)
+SoundWindows::SoundWindows(const sound::Format& format, const Rules& rules)
     : format_(format),
-      most_samples_(static_cast<size_t>(int64_t{window_ms} * format.sample_rate / 1000)) {}
+      frame_samples_(std::max(format.sample_rate / kFramesASecond, 1)),
+      most_samples_(std::max(int64_t{rules.window_ms} * format.sample_rate / 1000,
+                             kLeastFrames * frame_samples_)),
+      pause_frames_(
+          rules.pause_ms <= 0 ? 0 : std::max<int64_t>(rules.pause_ms * kFramesASecond / 1000, 1)) {}
 
 absl::Status SoundWindows::Add(absl::string_view bytes) {
   std::vector<float> samples;
   BW_RETURN_IF_ERROR(sound::ReadSamples(format_, bytes, samples));
+  bytes_.erase(0, used_);
+  used_ = 0;
   bytes_.append(bytes.data(), bytes.size());
+  for (const float sample : samples) {
+    sum_ += static_cast<double>(sample) * static_cast<double>(sample);
+    if (++num_samples_ % frame_samples_ == 0) {
+      const double power = sum_ / static_cast<double>(frame_samples_);
+      frames_.push_back({power, IsSpeech(power)});
+      sum_ = 0;
+    }
+  }
   return absl::OkStatus();
 }
 
-size_t SoundWindows::CutOf(const std::vector<float>& samples) const {
-  const size_t frame = FrameOf(format_);
-  const std::vector<double> powers = PowersOf(samples, frame);
-  size_t cut = powers.size();
+bool SoundWindows::IsSpeech(double power) {
+  level_ = std::max(power, level_ * kFallAFrame);
+  return power >= std::max(kSilence, level_ * kPauseBelow);
+}
+
+int64_t SoundWindows::QuietFrame() const {
+  const int64_t begin = FrameOf(begin_);
+  const int64_t num_frames = most_samples_ / frame_samples_;
+  int64_t cut = num_frames;
   double least = std::numeric_limits<double>::infinity();
-  for (size_t first = powers.size() * 3 / 5; first + kPauseFrames <= powers.size(); ++first) {
-    const double* const begin = powers.data() + first;
-    const double power = std::accumulate(begin, begin + kPauseFrames, 0.0);
+  for (int64_t first = num_frames * 3 / 5; first + kQuietFrames <= num_frames; ++first) {
+    double power = 0;
+    for (int64_t i = 0; i < kQuietFrames; ++i) {
+      power += At(begin + first + i).power;
+    }
     if (power <= least) {
-      cut = first + kPauseFrames / 2;
+      cut = first + kQuietFrames / 2;
       least = power;
     }
   }
-  return std::max<size_t>(cut * frame, 1);
+  return begin + cut;
+}
+
+SoundWindows::Window SoundWindows::Take(int64_t end) {
+  const auto ms = [&](int64_t sample) {
+    return 1000.0 * static_cast<double>(sample) / format_.sample_rate;
+  };
+  Window window;
+  window.begin_ms = ms(begin_);
+  window.end_ms = ms(end);
+  window.bytes = bytes_.substr(used_, static_cast<size_t>((end - begin_) * format_.sample_bytes()));
+  if (begin_ > 0 || !is_complete_ || end < num_samples_) {
+    const auto least = static_cast<size_t>(kLeastFrames * frame_samples_ * format_.sample_bytes());
+    window.bytes.resize(std::max(window.bytes.size(), least), '\0');
+  }
+  window.is_silent = true;
+  for (int64_t frame = FrameOf(begin_); frame < FrameOf(end); ++frame) {
+    window.is_silent = window.is_silent && At(frame).power < kSilence;
+  }
+  used_ += static_cast<size_t>((end - begin_) * format_.sample_bytes());
+  begin_ = end;
+  const int64_t num_frames =
+      std::min(FrameOf(end) - first_frame_, static_cast<int64_t>(frames_.size()));
+  frames_.erase(frames_.begin(), frames_.begin() + num_frames);
+  first_frame_ += num_frames;
+  has_speech_ = has_speech_ && last_speech_ >= first_frame_;
+  return window;
 }
 
 std::optional<SoundWindows::Window> SoundWindows::Next() {
-  const auto width = static_cast<size_t>(format_.sample_bytes());
-  const size_t num_samples = bytes_.size() / width;
-  const bool is_cut = num_samples > most_samples_;
-  if (num_samples == 0 || (!is_cut && !is_complete_)) {
+  const int64_t num_frames = first_frame_ + static_cast<int64_t>(frames_.size());
+  while (scanned_ < num_frames) {
+    const int64_t frame = scanned_++;
+    if (At(frame).is_speech) {
+      has_speech_ = true;
+      last_speech_ = frame;
+    }
+    if (has_speech_ && pause_frames_ > 0 && frame - last_speech_ >= pause_frames_) {
+      has_speech_ = false;
+      return Take((last_speech_ + 1 + (pause_frames_ + 1) / 2) * frame_samples_);  // its middle
+    }
+    if ((frame + 1) * frame_samples_ - begin_ > most_samples_) {
+      return Take(QuietFrame() * frame_samples_);
+    }
+  }
+  if (!is_complete_ || begin_ == num_samples_) {
     return std::nullopt;
   }
-  std::vector<float> samples;
-  const absl::string_view bytes(bytes_);
-  // They were read before.
-  sound::ReadSamples(format_, bytes.substr(0, std::min(num_samples, most_samples_) * width),
-                     samples)
-      .IgnoreError();
-  if (is_cut) {
-    samples.resize(CutOf(samples));
-  }
-  const std::vector<double> powers = PowersOf(samples, FrameOf(format_));
-  Window window;
-  window.is_silent =
-      std::all_of(powers.begin(), powers.end(), [](double power) { return power < kSilence; });
-  const auto ms = [&](size_t sample) {
-    return 1000.0 * static_cast<double>(sample) / format_.sample_rate;
-  };
-  window.begin_ms = ms(first_sample_);
-  first_sample_ += samples.size();
-  window.end_ms = ms(first_sample_);
-  window.bytes = bytes_.substr(0, samples.size() * width);
-  bytes_.erase(0, window.bytes.size());
-  return window;
+  // A part of a frame may make it too long.
+  return Take(num_samples_ - begin_ > most_samples_ ? QuietFrame() * frame_samples_ : num_samples_);
 }
 
 }  // namespace beamwright::serving

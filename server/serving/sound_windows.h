@@ -1,10 +1,13 @@
-// SoundWindows: sound for a decoder that reads a bounded piece at a time, such as Whisper's 30 s.
-// Longer sound is cut where it is quietest in the last two fifths of a window, which is a pause if
-// there is one. Windows in which nothing is louder than -70 dB are marked: such models write words
-// for silence, too.
+// SoundWindows: sound in windows, for models that read a bounded piece at a time, or whole sources.
+// A window ends in a pause, or where it is as long as it may be: there it is cut where it is
+// quietest in its last two fifths. A pause is sound that is 20 dB below the sound before it.
+// Windows follow each other without gaps; those in which nothing is louder than -70 dB are marked:
+// models write words for silence, too.
 #ifndef BEAMWRIGHT_SERVER_SERVING_SOUND_WINDOWS_H_
 #define BEAMWRIGHT_SERVER_SERVING_SOUND_WINDOWS_H_
 
+#include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,32 +22,64 @@ namespace beamwright::serving {
 class SoundWindows {
  public:
   struct Window {
-    std::string bytes;  // in the format of the source
+    std::string bytes;  // in the format of the source; shorter ones than 0.5 s, unless they are the
+                        // whole source, are filled up with silence
     double begin_ms = 0;
     double end_ms = 0;
     bool is_silent = false;
   };
 
-  // window_ms: the longest window, above 0.
-  SoundWindows(const sound::Format& format, int window_ms);
+  struct Rules {
+    int window_ms = 30'000;  // the longest window, at least half a second
+    int pause_ms = 0;        // that end a window; 0: none does
+  };
+
+  SoundWindows(const sound::Format& format, const Rules& rules);
 
   // As sound::ReadSamples; an error leaves the source as it was.
   absl::Status Add(absl::string_view bytes);
   // The source is complete: what is left is the last window.
   void Finish() { is_complete_ = true; }
-  bool has_sound() const { return first_sample_ > 0 || !bytes_.empty(); }
+  bool has_sound() const { return num_samples_ > 0; }
   // The next window of what was added, if it is complete.
   std::optional<Window> Next();
 
  private:
-  // The sample, after the first `least`, at which a full window is cut.
-  size_t CutOf(const std::vector<float>& samples) const;
+  // A fiftieth of a second.
+  struct Frame {
+    double power = 0;  // the mean of its samples' squares
+    bool is_speech = false;
+  };
+
+  int64_t FrameOf(int64_t sample) const { return sample / frame_samples_; }
+  const Frame& At(int64_t frame) const {
+    return frames_[static_cast<size_t>(frame - first_frame_)];
+  }
+  bool IsSpeech(double power);
+  // The frame, of a window as long as it may be, at which it is cut.
+  int64_t QuietFrame() const;
+  // The window up to a sample, where the next one begins.
+  Window Take(int64_t end);
 
   const sound::Format format_;
-  const size_t most_samples_;
-  std::string bytes_;        // of the windows to come
-  size_t first_sample_ = 0;  // of them, in the source
+  const int64_t frame_samples_;
+  const int64_t most_samples_;  // of a window
+  const int64_t pause_frames_;  // 0: no pause ends a window
+
+  int64_t num_samples_ = 0;  // of the source so far
   bool is_complete_ = false;
+  // Of the windows to come: their bytes, behind `used_` that are not, and their frames.
+  std::string bytes_;
+  size_t used_ = 0;
+  int64_t begin_ = 0;  // sample at which the next window begins, a multiple of frame_samples_
+  std::deque<Frame> frames_;
+  int64_t first_frame_ = 0;
+  double sum_ = 0;    // of the squares in the frame that is not complete
+  double level_ = 0;  // of the sound so far
+  // Of the window that goes on.
+  int64_t scanned_ = 0;  // frames of the source
+  bool has_speech_ = false;
+  int64_t last_speech_ = 0;  // its last frame with speech
 };
 
 }  // namespace beamwright::serving

@@ -50,7 +50,8 @@ std::string SherpaJson::Write(const v1::RecognizedSegment& segment, bool is_fina
   for (const serving::Word& word : serving::WordsOf(model_, best)) {
     json.BeginObject().Key("word").String(word.text);
     json.Key("start").Double(Seconds(word.begin_ms));
-    json.Key("end").Double(Seconds(word.end_ms)).EndObject();
+    json.Key("end").Double(Seconds(word.end_ms));
+    json.Key("confidence").Double(std::round(word.confidence * 1000) / 1000).EndObject();
   }
   json.EndArray();
   json.Key("segment").Int(segment.number());

@@ -24,8 +24,8 @@ class SherpaJson {
   // the client has sent all of it (`is_complete`), a segment that ended waits for the next message,
   // which says whether it is the last. If the last segment was sent before, an empty one follows
   // it. Times are seconds: those of tokens and words count from the beginning of their segment,
-  // `start_time` is that of the segment; there are none where the model does not tell what a frame
-  // stands for.
+  // `start_time` is that of the segment; a model that does not say what a frame stands for has no
+  // times.
   void Append(const v1::RecognizeResponse& message, bool is_complete,
               std::vector<std::string>& texts);
   // The source ends without a last message: appends the segment that waits.

@@ -1,5 +1,6 @@
 """The listen page: a recording, and the microphone, which Chromium plays from a file; the words and the beam as they grow."""
 
+import base64
 import re
 import sys
 
@@ -65,6 +66,23 @@ def test_a_recording_is_heard(tab, folder):
     tab.get_by_label("A recording").set_input_files([])
     tab.get_by_label("A recording").set_input_files(folder / "talk.wav")
     expect(said).to_have_text(["t3 t17 t8 t12"])
+
+
+def test_a_dropped_recording_has_words_with_times(tab, folder):
+    tab.goto("/#/listen")
+    expect(tab.get_by_label("Model", exact=True).locator("option")).to_have_count(2)
+    recording = base64.b64encode((folder / "talk.wav").read_bytes()).decode()
+    files = tab.evaluate_handle("""(recording) => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([Uint8Array.from(atob(recording), (one) => one.charCodeAt(0))], 'talk.wav', {type: 'audio/wav'}));
+        return transfer;
+    }""", recording)
+    tab.locator(".columns").dispatch_event("drop", {"dataTransfer": files})
+    words = tab.locator(".heard .said .word")
+    expect(words).to_have_text(["t3", "t17", "t8", "t12"])
+    begins = [float(words.nth(i).get_attribute("title").split("\u2013")[0]) for i in range(4)]
+    assert begins == sorted(begins) and 0 <= begins[0] < 0.3, begins
+    assert all(words.nth(i).get_attribute("title").endswith(" %") for i in range(4))
 
 
 def test_the_microphone_is_heard(ears, listening):

@@ -46,7 +46,7 @@ export class ListenPage {
     this.port = port;
     this.models = models;
     this.model = el('select', { id: 'listen-model' }, models.map(({ name, version }, index) => el('option', { value: index }, `${name} · ${version}`)));
-    this.file = el('input', { id: 'listen-file', type: 'file', accept: 'audio/*', onchange: () => this.#hearFile() });
+    this.file = el('input', { id: 'listen-file', type: 'file', accept: 'audio/*', onchange: () => this.#hearFile(this.file.files[0]) });
     this.button = el('button.primary', { type: 'button', onclick: () => (this.microphone ? this.#stop() : this.#hearMicrophone()) }, 'Listen');
     this.state = el('p.help', { role: 'status' });
     this.fault = el('div.notice.bad', { role: 'alert', hidden: true });
@@ -56,10 +56,15 @@ export class ListenPage {
     this.alive = el('section.card.alive', { 'aria-label': 'The beam now', hidden: true }, el('h2', {}, 'The beam now'),
       el('table', {}, el('thead.visually-hidden', {}, el('tr', {}, ['hypothesis', 'share', 'score'].map((text) => el('th', { scope: 'col' }, text)))), this.beam),
       el('p.help', {}, 'What is alive at this moment, best first, with its share among them; in grey what all of them begin with.'));
-    root.append(el('div.columns', {},
+    const dropped = (event) => {
+      event.preventDefault();
+      this.#hearFile(event.dataTransfer.files[0]);
+    };
+    root.append(el('div.columns', { ondragover: (event) => event.preventDefault(), ondrop: dropped },
       el('form.request', { 'aria-label': 'Sound', onsubmit: (event) => event.preventDefault() },
         el('div.field', {}, el('label', { for: 'listen-model' }, 'Model'), this.model),
-        el('div.field', {}, el('label', { for: 'listen-file' }, 'A recording'), this.file),
+        el('div.field', {}, el('label', { for: 'listen-file' }, 'A recording'), this.file,
+          el('p.help', {}, 'Or drop a file on this page.')),
         el('div.actions', {}, this.button), this.state),
       el('div.results', {}, this.fault, el('section.card', { 'aria-label': 'Heard' }, el('h2', {}, 'Heard'), this.segments, this.now,
         el('p.help', {}, 'Words in full ink stay as they are; those in grey may change.')), this.alive)));
@@ -67,8 +72,7 @@ export class ListenPage {
 
   get chosen() { return this.models[Number(this.model.value)]; }
 
-  async #hearFile() {
-    const [file] = this.file.files;
+  async #hearFile(file) {
     if (!file) return;
     this.#stop();
     try {
@@ -165,9 +169,20 @@ export class ListenPage {
     }));
   }
 
-  #segment({ text, start_time, hypotheses = [] }) {
+  /** A text, and of each of its words when it was said; the surer the model is of it, the darker it is. */
+  #said(text, start, words) {
+    if (!text) return '(silence)';
+    if (words.map(({ word }) => word).join(' ') !== text) return text;
+    return words.flatMap(({ word, start: begin, end, confidence = 1 }, index) => {
+      const one = el('span.word', { title: `${short(start + begin, 2)}\u2013${short(start + end, 2)} s, ${Math.round(100 * confidence)} %` }, word);
+      one.style.setProperty('--confidence', confidence);
+      return index === 0 ? [one] : [' ', one];
+    });
+  }
+
+  #segment({ text, start_time, words = [], hypotheses = [] }) {
     const others = hypotheses.slice(1);
-    return el('li', {}, el('span.when', {}, `${short(start_time, 1)} s`), el('span.said', {}, text || '(silence)'),
+    return el('li', {}, el('span.when', {}, `${short(start_time, 1)} s`), el('span.said', {}, this.#said(text, start_time, words)),
       others.length ? el('details', {}, el('summary', {}, `${others.length} more of the beam`),
         el('table', {}, el('tbody', {}, hypotheses.map((one) => el('tr', {}, el('td.number', { title: one.score }, short(one.score)), el('td.mono', {}, one.text || '(empty)')))))) : null);
   }

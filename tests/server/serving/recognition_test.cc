@@ -41,6 +41,29 @@ void WriteNemoBundle(const std::string& folder) {
       ctc { encoder_output: "logprobs" blank: 17 kind: LOGITS_KIND_LOG_PROBS })";
 }
 
+std::string TextOf(const v1::RecognizedSegment& segment) {
+  return segment.hypotheses().empty() ? "" : segment.hypotheses(0).text();
+}
+
+// Noise of this amplitude.
+std::vector<float> Noise(double seconds, float amplitude) {
+  std::vector<float> samples(static_cast<size_t>(16000 * seconds));
+  uint32_t state = 1;
+  for (float& sample : samples) {
+    state = state * 1664525 + 1013904223;
+    sample = amplitude * (static_cast<float>(state >> 8) / (1 << 23) - 1);
+  }
+  return samples;
+}
+
+std::vector<float> Joined(const std::vector<std::vector<float>>& parts) {
+  std::vector<float> all;
+  for (const std::vector<float>& part : parts) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
 class RecognitionTest : public ::testing::Test {
  protected:
   RecognitionTest() {
@@ -54,12 +77,18 @@ class RecognitionTest : public ::testing::Test {
     state_.Enter(Phase::kServing);
   }
 
-  // The source's segment, of sound in pieces of 100 ms.
-  v1::RecognizedSegment Recognized(const std::string& model, const std::vector<float>& samples) {
+  struct Answer {
+    absl::Status status;
+    std::vector<v1::RecognizedSegment> segments;
+    v1::RecognizeSummary summary;
+  };
+
+  // Of sound in pieces of 100 ms.
+  Answer Recognize(const v1::RecognizeConfig& config, const std::vector<float>& samples) {
     const std::shared_ptr<Recognition> recognition = Recognition::Make(
         *core_, Caller{Method::kRecognize}, [] {}, [] {});
     v1::RecognizeRequest request;
-    request.mutable_config()->set_model(model);
+    *request.mutable_config() = config;
     request.mutable_config()->mutable_audio()->set_samples(v1::SAMPLE_FORMAT_F32);
     recognition->Add(request);
     constexpr size_t kPiece = 1600;
@@ -71,19 +100,29 @@ class RecognitionTest : public ::testing::Test {
       recognition->Add(request);
     }
     recognition->Finish();
-    v1::RecognizedSegment segment;
-    absl::Status end;
+    Answer answer;
     for (auto taken = Recognition::Taken::kNothing; taken != Recognition::Taken::kEnd;) {
       v1::RecognizeResponse message;
-      taken = recognition->Take(message, end);
+      taken = recognition->Take(message, answer.status);
       if (taken == Recognition::Taken::kNothing) {
         absl::SleepFor(absl::Milliseconds(1));
-      } else if (message.segments_size() > 0) {
-        segment = message.segments(0);
+      } else {
+        answer.segments.insert(answer.segments.end(), message.segments().begin(),
+                               message.segments().end());
+        answer.summary = message.has_summary() ? message.summary() : answer.summary;
       }
     }
-    EXPECT_TRUE(end.ok()) << end;
-    return segment;
+    return answer;
+  }
+
+  // The source's only segment.
+  v1::RecognizedSegment Recognized(const std::string& model, const std::vector<float>& samples) {
+    v1::RecognizeConfig config;
+    config.set_model(model);
+    const Answer answer = Recognize(config, samples);
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    EXPECT_EQ(answer.segments.size(), 1U);
+    return answer.segments.empty() ? v1::RecognizedSegment() : answer.segments[0];
   }
 
   v1::Hypothesis Decoded(const std::string& model, const std::vector<float>& samples) {
@@ -130,6 +169,64 @@ TEST_F(RecognitionTest, WordsHaveTimesAndConfidences) {
   }
   EXPECT_THAT(words, ElementsAre("t3", "t17", "t8"));
   EXPECT_LE(end_ms, static_cast<double>(samples.size()) / 16);
+}
+
+// A model that reads whole sources gets them in the parts between pauses.
+TEST_F(RecognitionTest, LongSoundBecomesSegments) {
+  const std::vector<float> first = sound::Tones({3, 17});
+  const std::vector<float> pause = Noise(1.5, 1e-4F);
+  const std::vector<float> samples = Joined({first, pause, sound::Tones({8, 12}), pause});
+  v1::RecognizeConfig config;
+  config.set_model("tones");
+  config.mutable_endpoint()->set_pause_ms(600);
+  const Answer answer = Recognize(config, samples);
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  ASSERT_EQ(answer.segments.size(), 2U);
+  EXPECT_EQ(TextOf(answer.segments[0]), "t3 t17");
+  EXPECT_EQ(TextOf(answer.segments[1]), "t8 t12");
+  EXPECT_EQ(answer.summary.num_segments(), 2);
+  EXPECT_EQ(answer.segments[1].begin_ms(), answer.segments[0].end_ms());
+  const double said_ms = static_cast<double>(first.size() + pause.size()) / 16;
+  ASSERT_EQ(answer.segments[1].words_size(), 2);
+  EXPECT_NEAR(answer.segments[1].words(0).begin_ms(), said_ms + 120, 120);
+  EXPECT_NEAR(static_cast<double>(answer.segments[1].first_frame()) * 40,
+              answer.segments[1].begin_ms(), 20);
+  // Features are not cut.
+  config.clear_audio();
+  v1::RecognizeRequest request;
+  *request.mutable_config() = config;
+  const std::shared_ptr<Recognition> recognition = Recognition::Make(
+      *core_, Caller{Method::kRecognize}, [] {}, [] {});
+  recognition->Add(request);
+  v1::RecognizeResponse message;
+  absl::Status end;
+  EXPECT_EQ(recognition->Take(message, end), Recognition::Taken::kEnd);
+  EXPECT_EQ(end.code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Keywords: a closed list, of which what was not said is not sure.
+TEST_F(RecognitionTest, KeywordsAreSure) {
+  v1::RecognizeConfig config;
+  config.set_model("tones");
+  config.mutable_endpoint()->set_pause_ms(600);
+  for (const char* const keyword : {"t3", "t8 t12"}) {
+    config.mutable_options()->add_allowed_sequences()->set_text(keyword);
+  }
+  const std::vector<float> pause = Noise(1.5, 1e-4F);
+  const Answer answer = Recognize(
+      config,
+      Joined({sound::Tones({8, 12}), pause, sound::Tones({17, 15, 19}), pause, sound::Tones({3})}));
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  ASSERT_EQ(answer.segments.size(), 3U);
+  std::vector<std::string> sure;
+  for (const v1::RecognizedSegment& segment : answer.segments) {
+    double confidence = segment.words().empty() ? 0 : 1;
+    for (const v1::RecognizedWord& word : segment.words()) {
+      confidence = std::min(confidence, word.confidence());
+    }
+    sure.push_back(confidence > 0.5 ? TextOf(segment) : "");
+  }
+  EXPECT_THAT(sure, ElementsAre("t8 t12", "", "t3"));
 }
 
 }  // namespace

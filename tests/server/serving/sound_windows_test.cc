@@ -24,8 +24,9 @@ std::string Tone(const std::vector<std::pair<int, double>>& parts) {
   return bytes;
 }
 
-std::vector<SoundWindows::Window> WindowsOf(const std::string& bytes, size_t piece) {
-  SoundWindows windows({false, kRate}, kWindowMs);
+std::vector<SoundWindows::Window> WindowsOf(const std::string& bytes, size_t piece,
+                                            int window_ms = kWindowMs, int pause_ms = 0) {
+  SoundWindows windows({false, kRate}, {window_ms, pause_ms});
   std::vector<SoundWindows::Window> found;
   const auto take = [&] {
     while (auto window = windows.Next()) {
@@ -64,6 +65,44 @@ TEST(SoundWindowsTest, AreCutInPauses) {
   }
 }
 
+// A pause of 500 ms ends a window in its middle, one of 300 ms and one that is loud do not; the
+// windows are the sound.
+TEST(SoundWindowsTest, EndInPauses) {
+  const std::string bytes = Tone({{600, 0},
+                                  {700, 0.5},
+                                  {300, 0.001},
+                                  {400, 0.4},
+                                  {600, 0.002},
+                                  {500, 0.3},
+                                  {600, 0.2},
+                                  {700, 0.5},
+                                  {1100, 0},
+                                  {900, 0.1}});
+  for (const size_t piece : {size_t{322}, bytes.size()}) {
+    const std::vector<SoundWindows::Window> windows = WindowsOf(bytes, piece, 5000, 500);
+    ASSERT_EQ(windows.size(), 3U);
+    EXPECT_NEAR(windows[0].end_ms, 2250, 25);
+    EXPECT_NEAR(windows[1].end_ms, 4650, 25);
+    std::string all;
+    for (const SoundWindows::Window& window : windows) {
+      all += window.bytes;
+      EXPECT_FALSE(window.is_silent);
+    }
+    EXPECT_EQ(all, bytes);
+  }
+}
+
+TEST(SoundWindowsTest, ShortRestsAreFilledUp) {
+  const std::vector<SoundWindows::Window> windows =
+      WindowsOf(Tone({{700, 0.5}, {600, 0}, {50, 0.5}}), 1600, 5000, 500);
+  ASSERT_EQ(windows.size(), 2U);
+  EXPECT_NEAR(windows[1].begin_ms, 950, 25);
+  EXPECT_EQ(windows[1].end_ms, 1350);
+  EXPECT_EQ(windows[1].bytes.size(), size_t{kRate});  // half a second
+  // But a short source is as it is.
+  EXPECT_EQ(WindowsOf(Tone({{100, 0.5}}), 1600, 5000, 500).at(0).bytes, Tone({{100, 0.5}}));
+}
+
 TEST(SoundWindowsTest, ASecondThatFitsIsOneWindow) {
   EXPECT_EQ(WindowsOf(Tone({{1000, 0.5}}), 1000).size(), 1U);
   EXPECT_EQ(WindowsOf("", 1000).size(), 0U);
@@ -78,7 +117,7 @@ TEST(SoundWindowsTest, SilenceIsMarked) {
 }
 
 TEST(SoundWindowsTest, HalfASampleIsRefused) {
-  SoundWindows windows({false, kRate}, kWindowMs);
+  SoundWindows windows({false, kRate}, {kWindowMs, 0});
   EXPECT_FALSE(windows.Add("abc").ok());
   EXPECT_FALSE(windows.has_sound());
 }

@@ -204,8 +204,9 @@ TEST_F(ListenerTest, WordsHaveTimes) {
   std::vector<std::string> texts;
   json.Append(message, false, texts);
   ASSERT_EQ(texts.size(), 1U);
-  EXPECT_THAT(texts[0], HasSubstr("\"words\":[{\"word\":\"t3\",\"start\":0.12,\"end\":0.2},"
-                                  "{\"word\":\"t17\",\"start\":0.68,\"end\":0.76}]"));
+  EXPECT_THAT(texts[0],
+              HasSubstr("\"words\":[{\"word\":\"t3\",\"start\":0.12,\"end\":0.2,\"confidence\":1},"
+                        "{\"word\":\"t17\",\"start\":0.68,\"end\":0.76,\"confidence\":1}]"));
 }
 
 TEST_F(ListenerTest, WhoNeverAsksIsLetGo) {

@@ -41,7 +41,7 @@ TEST_F(StreamQueryTest, WithoutOneItIsWhatClientsOfSherpaOnnxExpect) {
   EXPECT_EQ(query.config.audio().samples(), v1::SAMPLE_FORMAT_F32);
   EXPECT_EQ(query.config.audio().sample_rate(), 16000);
   EXPECT_TRUE(query.config.provisional());
-  EXPECT_FALSE(query.config.has_endpoint());  // its encoder reads the whole source
+  EXPECT_TRUE(query.config.has_endpoint());
   EXPECT_EQ(query.timeout, absl::InfiniteDuration());
 }
 

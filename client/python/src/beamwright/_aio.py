@@ -381,6 +381,7 @@ class AsyncClient(BaseClient):
         source: Any,
         *,
         sample_rate: int | None = None,
+        endpoint: Mapping[str, int] | bool = False,
         model: str | None = None,
         version: str | int | None = None,
         timeout: float | None = None,
@@ -391,6 +392,7 @@ class AsyncClient(BaseClient):
         Args:
             source: As for recognize.
             sample_rate: Samples a second, of arrays; 16000 if not given.
+            endpoint: As for recognize: long recordings become segments.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -400,7 +402,13 @@ class AsyncClient(BaseClient):
             The source's segments; `text` is that of all of them.
         """
         return await self.recognize(
-            source, sample_rate=sample_rate, model=model, version=version, timeout=timeout, **options
+            source,
+            sample_rate=sample_rate,
+            endpoint=endpoint,
+            model=model,
+            version=version,
+            timeout=timeout,
+            **options,
         ).result()
 
     @_calls.with_options(SCORE_OPTIONS)

@@ -378,6 +378,7 @@ class Client(BaseClient):
         source: Any,
         *,
         sample_rate: int | None = None,
+        endpoint: Mapping[str, int] | bool = False,
         model: str | None = None,
         version: str | int | None = None,
         timeout: float | None = None,
@@ -388,6 +389,7 @@ class Client(BaseClient):
         Args:
             source: As for recognize.
             sample_rate: Samples a second, of arrays; 16000 if not given.
+            endpoint: As for recognize: long recordings become segments.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -397,7 +399,13 @@ class Client(BaseClient):
             The source's segments; `text` is that of all of them.
         """
         return self.recognize(
-            source, sample_rate=sample_rate, model=model, version=version, timeout=timeout, **options
+            source,
+            sample_rate=sample_rate,
+            endpoint=endpoint,
+            model=model,
+            version=version,
+            timeout=timeout,
+            **options,
         ).result()
 
     @_calls.with_options(SCORE_OPTIONS)
