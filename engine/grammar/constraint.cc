@@ -16,6 +16,7 @@ constexpr int kStateShift = 2;
 // Of the search for some text that the vocabulary can spell.
 constexpr size_t kMostStates = 1000;
 constexpr int64_t kMostNodes = 1 << 20;
+constexpr int64_t kMostTriedBytes = int64_t{1} << 20;  // of states: some milliseconds
 
 }  // namespace
 
@@ -148,7 +149,8 @@ bool Constraint::MaySpell(bool begins_text) const {
   for (int64_t visited = 0; !open.empty();) {
     const Parts parts = Unpack(open.back());
     open.pop_back();
-    if (automaton_.Accepts(parts.state) || visited > kMostNodes || seen.size() > kMostStates) {
+    if (automaton_.Accepts(parts.state) || visited > kMostNodes || seen.size() > kMostStates ||
+        automaton_.num_bytes() > kMostTriedBytes) {
       return true;
     }
     visited += Walk(parts, [&](int32_t token, int32_t state) {

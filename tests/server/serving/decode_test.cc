@@ -4,11 +4,16 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <atomic>
+#include <memory>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "beamwright/v1/source_errors.pb.h"
 #include "engine/status/error_details.h"
 #include "engine/status/wire_status.h"
+#include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/scorer.h"
 #include "server/serving/sources_call.h"
@@ -113,6 +118,48 @@ TEST_F(DecodeTest, AnAnswerThatCannotBeSentIsCountedAsAnError) {
   EXPECT_THAT(text, HasSubstr(R"(beamwright_requests_total{code="RESOURCE_EXHAUSTED",)"));
   EXPECT_EQ(metrics_.Totals(*models_->AllServed()[0]).calls_failed, 1);
   EXPECT_EQ(metrics_.Totals(*models_->AllServed()[0]).calls_succeeded, 1);
+}
+
+// The thread on which a call was begun last.
+std::atomic<std::thread::id> began_on;
+
+// A pattern takes milliseconds to compile: calls of all clients come on the caller's thread.
+TEST_F(DecodeTest, PatternsAreCompiledOnAnotherThread) {
+  fault_hook = [](const char* point) {
+    if (point == absl::string_view("call.admit")) {
+      began_on = std::this_thread::get_id();
+    }
+    return absl::OkStatus();
+  };
+  v1::DecodeRequest request;
+  request.add_sources()->set_text("beam");
+  const auto decode = [&](const Caller& caller) {
+    absl::Status answer;
+    absl::Notification done;
+    serving::Decode(*core_, request, caller, [&](absl::StatusOr<v1::DecodeResponse> response) {
+      answer = response.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return answer;
+  };
+  EXPECT_EQ(decode(Caller{Method::kDecode}), absl::OkStatus());
+  EXPECT_EQ(began_on.load(), std::this_thread::get_id());
+  request.mutable_options()->set_regex("[A-Z0-9 ]*");
+  EXPECT_EQ(decode(Caller{Method::kDecode}), absl::OkStatus());
+  EXPECT_NE(began_on.load(), std::this_thread::get_id());
+  request.mutable_options()->set_json_schema("{}");
+  EXPECT_TRUE(absl::IsInvalidArgument(decode(Caller{Method::kDecode})));
+
+  // A caller that has gone: the options, which are wrong, are not read.
+  const auto flag = std::make_shared<engine::CancelFlag>();
+  flag->Cancel();
+  Caller gone{Method::kDecode};
+  gone.cancelled = flag;
+  EXPECT_TRUE(absl::IsCancelled(decode(gone)));
+  Caller late{Method::kDecode, SteadyNow() - absl::Seconds(1)};
+  EXPECT_TRUE(absl::IsDeadlineExceeded(decode(late)));
+  fault_hook = nullptr;
 }
 
 // Each source holds what it reads of the lists until it is answered.
