@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/memory/memory.h"
+#include "absl/strings/string_view.h"
 
 namespace beamwright::grammar {
 namespace {
@@ -20,65 +21,47 @@ constexpr int64_t kMostTriedBytes = int64_t{1} << 20;  // of states: some millis
 
 }  // namespace
 
-Constraint::Constraint(std::string option, Program program, std::shared_ptr<const TokenTexts> texts,
-                       std::vector<int32_t> end_tokens, Automaton::Limits limits)
-    : Constraint(std::move(option), std::make_shared<const Program>(std::move(program)),
-                 std::move(texts), std::move(end_tokens), limits) {}
-
-Constraint::Constraint(std::string option, std::shared_ptr<const Program> program,
-                       std::shared_ptr<const TokenTexts> texts, std::vector<int32_t> end_tokens,
-                       Automaton::Limits limits)
-    : option_(std::move(option)),
-      program_(std::move(program)),
-      texts_(std::move(texts)),
-      end_tokens_(std::move(end_tokens)),
-      limits_(limits),
-      automaton_(program_, limits_) {
-  const uint32_t deepest = std::max(texts_->tree(false).deepest, texts_->tree(true).deepest);
+ConstrainedTexts::ConstrainedTexts(std::shared_ptr<const Constraint> constraint)
+    : constraint_(std::move(constraint)), automaton_(constraint_->program_, constraint_->limits_) {
+  const uint32_t deepest = std::max(texts().tree(false).deepest, texts().tree(true).deepest);
   path_.resize(size_t{deepest} + 1);
 }
 
-std::shared_ptr<const Constraint> Constraint::Fresh() const {
-  return absl::WrapUnique(new Constraint(option_, program_, texts_, end_tokens_, limits_));
-}
-
-int64_t Constraint::Pack(const Parts& parts) {
+int64_t ConstrainedTexts::Pack(const Parts& parts) {
   return (int64_t{parts.state} << kStateShift) | (parts.begins ? kBegins : 0) |
          (parts.has_space ? kHasSpace : 0);
 }
 
-Constraint::Parts Constraint::Unpack(int64_t state) {
+ConstrainedTexts::Parts ConstrainedTexts::Unpack(int64_t state) {
   return {static_cast<int32_t>(state >> kStateShift), (state & kBegins) != 0,
           (state & kHasSpace) != 0};
 }
 
-int64_t Constraint::Start(bool begins_text) const {
-  absl::MutexLock lock(&mutex_);
+int64_t ConstrainedTexts::Start(bool begins_text) const {
   return Pack({automaton_.start(), begins_text, false});
 }
 
-int32_t Constraint::From(const Parts& parts) const {
+int32_t ConstrainedTexts::From(const Parts& parts) {
   return parts.has_space ? automaton_.Step(parts.state, ' ') : parts.state;
 }
 
-int64_t Constraint::Next(int64_t state, int32_t token) const {
+int64_t ConstrainedTexts::Next(int64_t state, int32_t token) {
   const Parts parts = Unpack(state);
   absl::string_view text;
-  const bool is_end = std::find(end_tokens_.begin(), end_tokens_.end(), token) != end_tokens_.end();
-  if (is_end || !texts_->Find(token, parts.begins, text)) {
+  if (absl::c_linear_search(constraint_->end_tokens_, token) ||
+      !texts().Find(token, parts.begins, text)) {
     return Pack({});
   }
-  absl::MutexLock lock(&mutex_);
   int32_t next = From(parts);
   for (const char byte : text) {
     next = automaton_.Step(next, static_cast<uint8_t>(byte));
   }
-  return Pack({next, false, texts_->has_space(token)});
+  return Pack({next, false, texts().has_space(token)});
 }
 
 template <typename Take>
-int64_t Constraint::Walk(const Parts& parts, const Take& take) const {
-  const TokenTexts::Tree& tree = texts_->tree(parts.begins);
+int64_t ConstrainedTexts::Walk(const Parts& parts, const Take& take) {
+  const TokenTexts::Tree& tree = texts().tree(parts.begins);
   int64_t visited = 0;
   for (uint32_t at = 0; at < tree.nodes.size();) {
     const TokenTexts::Node& node = tree.nodes[at];
@@ -91,7 +74,7 @@ int64_t Constraint::Walk(const Parts& parts, const Take& take) const {
     path_[node.depth] = state;
     for (uint32_t i = node.first_token; i < node.tokens_end; ++i) {
       const int32_t token = tree.tokens[i];
-      if (!texts_->has_space(token) || automaton_.Accepts(state) ||
+      if (!texts().has_space(token) || automaton_.Accepts(state) ||
           automaton_.Step(state, ' ') != Automaton::kDead) {
         take(token, state);
       }
@@ -101,21 +84,21 @@ int64_t Constraint::Walk(const Parts& parts, const Take& take) const {
   return visited;
 }
 
-const Constraint::Mask& Constraint::MaskOf(int64_t state) const {
+const ConstrainedTexts::Mask& ConstrainedTexts::MaskOf(int64_t state) {
   if (const auto known = masks_.find(state); known != masks_.end()) {
     return known->second;
   }
-  const int32_t last_end = *std::max_element(end_tokens_.begin(), end_tokens_.end());
-  const size_t words = (static_cast<size_t>(std::max(texts_->size(), last_end + 1)) + 63) / 64;
+  const int32_t last_end = *absl::c_max_element(constraint_->end_tokens_);
+  const size_t words = (static_cast<size_t>(std::max(texts().size(), last_end + 1)) + 63) / 64;
   const auto mask_bytes = static_cast<int64_t>(words * sizeof(uint64_t) + 64);
-  if ((static_cast<int64_t>(masks_.size()) + 1) * mask_bytes > kMaskBytes) {
+  if ((static_cast<int64_t>(masks_.size()) + 1) * mask_bytes > Constraint::kMaskBytes) {
     masks_.clear();
   }
   Mask mask(words, 0);
   Walk(Unpack(state), [&](int32_t token, int32_t /*state*/) {
     mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
   });
-  for (const int32_t end : end_tokens_) {
+  for (const int32_t end : constraint_->end_tokens_) {
     const auto at = static_cast<size_t>(end);
     if (at / 64 < words) {
       const uint64_t bit = uint64_t{1} << (at % 64);
@@ -126,8 +109,7 @@ const Constraint::Mask& Constraint::MaskOf(int64_t state) const {
   return masks_.emplace(state, std::move(mask)).first->second;
 }
 
-void Constraint::AppendAllowed(int64_t state, std::vector<int32_t>& tokens) const {
-  absl::MutexLock lock(&mutex_);
+void ConstrainedTexts::AppendAllowed(int64_t state, std::vector<int32_t>& tokens) {
   int32_t first = 0;
   for (uint64_t word : MaskOf(state)) {
     for (; word != 0; word &= word - 1) {
@@ -137,13 +119,11 @@ void Constraint::AppendAllowed(int64_t state, std::vector<int32_t>& tokens) cons
   }
 }
 
-bool Constraint::IsComplete(int64_t state) const {
-  absl::MutexLock lock(&mutex_);
+bool ConstrainedTexts::IsComplete(int64_t state) const {
   return automaton_.Accepts(Unpack(state).state);
 }
 
-bool Constraint::MaySpell(bool begins_text) const {
-  absl::MutexLock lock(&mutex_);
+bool ConstrainedTexts::MaySpell(bool begins_text) {
   std::vector<int64_t> open = {Pack({automaton_.start(), begins_text, false})};
   absl::flat_hash_set<int64_t> seen(open.begin(), open.end());
   for (int64_t visited = 0; !open.empty();) {
@@ -154,7 +134,7 @@ bool Constraint::MaySpell(bool begins_text) const {
       return true;
     }
     visited += Walk(parts, [&](int32_t token, int32_t state) {
-      const int64_t next = Pack({state, false, texts_->has_space(token)});
+      const int64_t next = Pack({state, false, texts().has_space(token)});
       if (seen.size() <= kMostStates && seen.insert(next).second) {
         open.push_back(next);
       }

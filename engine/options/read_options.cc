@@ -264,13 +264,13 @@ class Reader : private OptionTokens {
     auto constraint = std::make_shared<const grammar::Constraint>(
         field, *std::move(program), TokenTextsOf(model()), search.end_tokens);
     const bool begins_text = search.constraints.prefix.empty();
-    const auto tried = constraint->Fresh();
-    if (!tried->MaySpell(begins_text)) {
+    grammar::ConstrainedTexts tried(constraint);
+    if (!tried.MaySpell(begins_text)) {
       Add(field, "the model's tokens spell no text of it");
       return;
     }
     std::vector<int32_t> first;
-    tried->AppendAllowed(tried->Start(begins_text), first);
+    tried.AppendAllowed(tried.Start(begins_text), first);
     if (first.empty()) {  // its first states are beyond the limits
       Add(field, "repeats what may be empty too often to be followed");
       return;

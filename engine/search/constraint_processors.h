@@ -33,26 +33,25 @@ class AllowedEntries final : public Processor {
 class TextOfGrammar final : public Processor {
  public:
   TextOfGrammar(std::shared_ptr<const grammar::Constraint> constraint, size_t prefix)
-      : constraint_(std::move(constraint)), prefix_(static_cast<int64_t>(prefix)) {}
-  absl::string_view option() const override { return constraint_->option(); }
-  int64_t Start() const override { return prefix_ > 0 ? -prefix_ : constraint_->Start(true); }
+      : texts_(std::make_unique<grammar::ConstrainedTexts>(std::move(constraint))),
+        prefix_(static_cast<int64_t>(prefix)) {}
+  absl::string_view option() const override { return texts_->option(); }
+  int64_t Start() const override { return prefix_ > 0 ? -prefix_ : texts_->Start(true); }
   int64_t Next(int64_t state, int32_t token) const override {
     if (state < 0) {
-      return state == -1 ? constraint_->Start(false) : state + 1;
+      return state == -1 ? texts_->Start(false) : state + 1;
     }
-    return constraint_->Next(state, token);
+    return texts_->Next(state, token);
   }
   void Apply(const RowView& row, RuleBuffer& rules) const override {
     std::vector<int32_t>& tokens = rules.NewSet();
-    constraint_->AppendAllowed(row.state, tokens);
+    texts_->AppendAllowed(row.state, tokens);
     rules.Allow(tokens);
   }
-  bool MayBeCut(int64_t state) const override {
-    return state >= 0 && constraint_->IsComplete(state);
-  }
+  bool MayBeCut(int64_t state) const override { return state >= 0 && texts_->IsComplete(state); }
 
  private:
-  std::shared_ptr<const grammar::Constraint> constraint_;
+  std::unique_ptr<grammar::ConstrainedTexts> texts_;
   int64_t prefix_;
 };
 

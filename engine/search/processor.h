@@ -26,7 +26,7 @@ struct RowView {
   int64_t state = 0;                 // the processor's own
 };
 
-// Thread-safe: immutable once made.
+// Immutable once made, but for what it may remember of texts: one thread at a time.
 class Processor {
  public:
   virtual ~Processor() = default;

@@ -174,7 +174,7 @@ void AddConstraints(const SearchOptions& options, Chain& chain) {
     chain.push_back(std::make_unique<AllowedEntries>(wanted.allowed));
   }
   if (wanted.text != nullptr) {
-    chain.push_back(std::make_unique<TextOfGrammar>(wanted.text->Fresh(), wanted.prefix.size()));
+    chain.push_back(std::make_unique<TextOfGrammar>(wanted.text, wanted.prefix.size()));
   }
   if (!wanted.required.empty()) {
     chain.push_back(std::make_unique<LexicalConstraints>(wanted.required, wanted.required_in_order,

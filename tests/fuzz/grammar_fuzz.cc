@@ -59,7 +59,8 @@ void Spell(absl::string_view input) {
     BW_CHECK(!program.status().message().empty());
     return;
   }
-  const Constraint texts("fuzz", *std::move(program), Texts(), {0});
+  ConstrainedTexts texts(std::make_shared<const Constraint>("fuzz", *std::move(program), Texts(),
+                                                            std::vector<int32_t>{0}));
   texts.MaySpell(true);
   int64_t state = texts.Start(true);
   std::vector<int32_t> allowed;

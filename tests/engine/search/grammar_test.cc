@@ -156,6 +156,14 @@ std::shared_ptr<const TokenTexts> TextsOf(const std::vector<std::string>& writes
       /*drops_last_space=*/false);
 }
 
+std::shared_ptr<const Constraint> ConstraintOf(Program program,
+                                               std::shared_ptr<const TokenTexts> texts,
+                                               std::vector<int32_t> end_tokens = {0},
+                                               Automaton::Limits limits = {}) {
+  return std::make_shared<const Constraint>("regex", std::move(program), std::move(texts),
+                                            std::move(end_tokens), limits);
+}
+
 TEST(GrammarTest, TokensOfRandomPatternsAreThoseThatDerivativesAdmit) {
   std::mt19937 random(3);
   int complete = 0;
@@ -171,8 +179,8 @@ TEST(GrammarTest, TokensOfRandomPatternsAreThoseThatDerivativesAdmit) {
     }
     absl::StatusOr<Program> program = ProgramOf(pattern);
     ASSERT_TRUE(program.ok()) << program.status();
-    const Constraint constraint("regex", *std::move(program), TextsOf(writes), {0});
-    int64_t state = constraint.Start(true);
+    ConstrainedTexts texts(ConstraintOf(*std::move(program), TextsOf(writes)));
+    int64_t state = texts.Start(true);
     Node rest = node;
     for (int step = 0; step < 6; ++step) {
       std::vector<int32_t> expected;
@@ -186,9 +194,9 @@ TEST(GrammarTest, TokensOfRandomPatternsAreThoseThatDerivativesAdmit) {
         }
       }
       std::vector<int32_t> tokens;
-      constraint.AppendAllowed(state, tokens);
+      texts.AppendAllowed(state, tokens);
       ASSERT_EQ(tokens, expected);
-      ASSERT_EQ(constraint.IsComplete(state), IsNullable(rest));
+      ASSERT_EQ(texts.IsComplete(state), IsNullable(rest));
       complete += IsNullable(rest) ? 1 : 0;
       tokens.erase(std::remove(tokens.begin(), tokens.end(), 0), tokens.end());
       if (tokens.empty()) {
@@ -198,7 +206,7 @@ TEST(GrammarTest, TokensOfRandomPatternsAreThoseThatDerivativesAdmit) {
       for (const char letter : writes[static_cast<size_t>(token)]) {
         rest = Derivative(rest, letter);
       }
-      state = constraint.Next(state, token);
+      state = texts.Next(state, token);
     }
   }
   EXPECT_GT(complete, 300);
@@ -426,11 +434,12 @@ TEST(GrammarTest, StacksHaveALimit) {
 
 // The states that one search comes to leave others the whole limit: answers hang on no neighbour.
 TEST(GrammarTest, EachSearchHasItsOwnStates) {
-  const Constraint constraint("regex", *ProgramOf("(a|b)*a(a|b){20}"), TextsOf({"", "a", "b"}), {0},
-                              {int64_t{1} << 16, int64_t{1} << 20});
+  const auto constraint = ConstraintOf(*ProgramOf("(a|b)*a(a|b){20}"), TextsOf({"", "a", "b"}), {0},
+                                       {int64_t{1} << 16, int64_t{1} << 20});
   std::mt19937 random(7);
   // The tokens allowed behind each of some tokens, read once by each of two searches.
-  const auto read = [](const Constraint& fresh, absl::Span<const int32_t> text) {
+  const auto read = [&](absl::Span<const int32_t> text) {
+    ConstrainedTexts fresh(constraint);
     std::vector<std::vector<int32_t>> allowed;
     int64_t state = fresh.Start(true);
     for (const int32_t token : text) {
@@ -447,22 +456,22 @@ TEST(GrammarTest, EachSearchHasItsOwnStates) {
   for (int32_t& token : long_text) {
     token = 1 + static_cast<int32_t>(random() % 2);
   }
-  const auto alone = read(*constraint.Fresh(), text);
+  const auto alone = read(text);
   EXPECT_FALSE(alone.back().empty());
-  EXPECT_TRUE(read(*constraint.Fresh(), long_text).back().empty());  // its limit is reached
-  EXPECT_EQ(read(*constraint.Fresh(), text), alone);
+  EXPECT_TRUE(read(long_text).back().empty());  // its limit is reached
+  EXPECT_EQ(read(text), alone);
 }
 
 TEST(GrammarTest, EndTokensBehindTheTexts) {
-  const Constraint constraint("regex", *ProgramOf("a"), TextsOf({"", "a"}), {70});
+  ConstrainedTexts texts(ConstraintOf(*ProgramOf("a"), TextsOf({"", "a"}), {70}));
   std::vector<int32_t> tokens;
-  constraint.AppendAllowed(constraint.Next(constraint.Start(true), 1), tokens);
+  texts.AppendAllowed(texts.Next(texts.Start(true), 1), tokens);
   EXPECT_THAT(tokens, ::testing::ElementsAre(70));
 }
 
 TEST(GrammarTest, TokensThatSpellNothing) {
   const auto spells = [](const std::string& pattern, const std::vector<std::string>& writes) {
-    return Constraint("regex", *ProgramOf(pattern), TextsOf(writes), {0}).MaySpell(true);
+    return ConstrainedTexts(ConstraintOf(*ProgramOf(pattern), TextsOf(writes))).MaySpell(true);
   };
   EXPECT_TRUE(spells("(ab)+c", {"", "a", "ba", "bc"}));
   EXPECT_FALSE(spells("(ab)+c", {"", "a", "ba", "cb"}));
@@ -473,20 +482,19 @@ TEST(GrammarTest, TokensThatSpellNothing) {
 // A space at the end of a text that is not shown is written only if something follows it.
 TEST(GrammarTest, LastSpacesThatAreNotShown) {
   const std::vector<std::string> writes = {"", "a ", "b", "c d "};
-  const Constraint constraint(
-      "regex", *ProgramOf("a( b)?|a c d"),
+  ConstrainedTexts texts(ConstraintOf(
+      *ProgramOf("a( b)?|a c d"),
       std::make_shared<const TokenTexts>(
-          4, [&](int32_t token, bool) { return writes[static_cast<size_t>(token)]; }, true),
-      {0});
+          4, [&](int32_t token, bool) { return writes[static_cast<size_t>(token)]; }, true)));
   std::vector<int32_t> tokens;
-  const int64_t begin = constraint.Start(true);
-  constraint.AppendAllowed(begin, tokens);
+  const int64_t begin = texts.Start(true);
+  texts.AppendAllowed(begin, tokens);
   EXPECT_THAT(tokens, ::testing::ElementsAre(1));
-  const int64_t behind = constraint.Next(begin, 1);
+  const int64_t behind = texts.Next(begin, 1);
   tokens.clear();
-  constraint.AppendAllowed(behind, tokens);
+  texts.AppendAllowed(behind, tokens);
   EXPECT_THAT(tokens, ::testing::ElementsAre(0, 2, 3));
-  EXPECT_TRUE(constraint.IsComplete(constraint.Next(behind, 3)));
+  EXPECT_TRUE(texts.IsComplete(texts.Next(behind, 3)));
 }
 
 }  // namespace
