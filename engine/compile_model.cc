@@ -19,6 +19,7 @@
 #include "engine/model/compile_graphs.h"
 #include "engine/model/compile_picture.h"
 #include "engine/model/decode_model.h"
+#include "engine/model/fingerprint.h"
 #include "engine/model/model_inputs.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
@@ -234,6 +235,27 @@ int64_t WeightBytes(const bundle::Bundle& bundle, const PartPrecisions& precisio
   return sum;
 }
 
+// Whether a row's states are all that steps know of the tokens before, and have a fixed size.
+bool HasPortableStates(const DecoderPart& decoder) {
+  const ops::LoopBody& body = *decoder.body;
+  const ops::Loop& loop = body.loop();
+  return !body.counts_steps() && body.num_states() > 0 &&
+         absl::c_all_of(decoder.inputs,
+                        [](const DecoderInput& input) {
+                          return input.has_constant && input.constant_tensor.has_value();
+                        }) &&
+         absl::c_all_of(body.carried(), [&](int rule) {
+           const int parameter = loop.inputs[static_cast<size_t>(rule)].body_parameter;
+           const ops::PartialShape& shape =
+               loop.body.node(loop.body.parameters[static_cast<size_t>(parameter)])
+                   .outputs[0]
+                   .shape;
+           return shape.has_rank() && shape.rank() > 0 &&
+                  std::all_of(shape.dims().begin() + 1, shape.dims().end(),
+                              [](int64_t extent) { return extent >= 0; });
+         });
+}
+
 // The model's own encoder, where it has one, and decoder, or what it has in its place.
 absl::Status CompileOwn(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
   if (bundle.encoder.has_value()) {
@@ -254,10 +276,15 @@ absl::Status CompileOwn(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
     return absl::OkStatus();
   }
   const v1::DecoderConfig& config = bundle.config.decoder();
+  const bool is_alone = !bundle.encoder.has_value() && bundle.members.empty();
+  if (is_alone) {
+    parts.fingerprint = Fingerprint(bundle.decoder, config, *parts.target);
+  }
   auto decoder = CompileDecoder(std::move(bundle.decoder), config, parts, parts.own_encoder);
   if (!decoder.ok()) {
     return Annotate(decoder.status(), config.graph());
   }
+  parts.has_portable_states = is_alone && HasPortableStates(**decoder);
   parts.decoders.push_back(*std::move(decoder));
   return absl::OkStatus();
 }

@@ -14,7 +14,9 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "engine/queue/admission.h"
+#include "engine/request/prefix_cache.h"
 #include "engine/request/quarantine.h"
+#include "engine/request/saved_state.h"
 #include "engine/request/search_kind.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/status/error_details.h"
@@ -145,7 +147,15 @@ class StreamingEngine : public Engine {
 
   void Drain() override { admission_.Drain(); }
   void End(absl::Status why) override { admission_.End(std::move(why)); }
-  Load load() const override { return admission_.load(); }
+  Load load() const override {
+    Load load = admission_.load();
+    if (options_.prefix_cache != nullptr) {
+      load.prefix_cache_bytes = options_.prefix_cache->num_bytes();
+      load.prefix_tokens = options_.prefix_cache->num_tokens();
+      load.cached_prefix_tokens = options_.prefix_cache->num_found();
+    }
+    return load;
+  }
   bool idle() const override { return admission_.idle(); }
   Quarantine& quarantine() override { return quarantine_; }
   std::vector<TenantLoad> Tenants() const override { return admission_.Tenants(); }
@@ -243,6 +253,17 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Start(EngineOptions options) {
   }
   if (options.cached_bytes == 0) {
     options.cached_bytes = LastCacheBytes() / 2;
+  }
+  if (options.prefix_cache_bytes < 0 || options.prefix_cache_bytes >= options.max_bytes) {
+    return Invalid("prefix_cache_bytes (", options.prefix_cache_bytes,
+                   ") must be below max_bytes (", options.max_bytes, "), of which they are a part");
+  }
+  if (options.prefix_cache_bytes > 0) {
+    options.max_bytes -= options.prefix_cache_bytes;
+    options.prefix_cache = std::make_shared<PrefixCache>(options.prefix_cache_bytes);
+  }
+  if (options.state_key.empty()) {
+    options.state_key = DrawStateKey();
   }
   return std::make_unique<StreamingEngine>(options);
 }

@@ -21,6 +21,7 @@
 #include "include/beamwright/engine.h"
 #include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
+#include "ops/base/file.h"
 #include "ops/base/mutex_checks.h"
 #include "ops/base/periodic_thread.h"
 #include "ops/base/status.h"
@@ -53,6 +54,7 @@ namespace {
 
 using serving::Phase;
 
+constexpr size_t kFewestKeyBytes = 32;  // of --state-key-file
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(10);
 // While calls are waited for: how often those are dropped whose client has not read an answer for
 // so long.
@@ -167,6 +169,15 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   serving::ModelRegistry models(flags.models, std::move(load_options));
   engine::EngineOptions engine_options = flags.engine;
   engine_options.observer = &metrics;
+  if (!flags.state_key_file.empty()) {
+    absl::StatusOr<std::string> key = ReadFile(flags.state_key_file);
+    if (!key.ok() || key->size() < kFewestKeyBytes) {
+      return key.ok() ? Invalid("--state-key-file: '", flags.state_key_file, "' has ", key->size(),
+                                " bytes; at least ", kFewestKeyBytes, " are needed")
+                      : Annotate(key.status(), "--state-key-file");
+    }
+    engine_options.state_key = *std::move(key);
+  }
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
                       engine::Engine::Start(engine_options));
   const serving::EngineWatch watch([&engine] { return engine->load().stalled; },

@@ -1,4 +1,5 @@
 // beamwright decode: sources in, n-best lists out.
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -103,6 +104,7 @@ struct DecodeFlags {
   ConnectionFlags connection;
   StreamFlags stream;
   v1::DecodeRequest request;
+  std::string save_state;  // a file; empty: the state is not wanted
   int batch = 32;
   int outstanding = 4;
   bool json = false;
@@ -119,6 +121,13 @@ class Printer {
       std::cout.flush();  // keeps the order where both go to the same place
       Failure(command_, absl::StrCat("source ", answer.index + 1, " \"", SourceText(answer.source),
                                      "\": ", CodeAndMessage(status)));
+    }
+    if (!flags_.save_state.empty() && answer.result.has_decoded()) {
+      std::ofstream file(flags_.save_state, std::ios::binary);
+      if (!(file << answer.result.decoded().state() << std::flush)) {
+        ++num_failed_;
+        Failure(command_, absl::StrCat("--save-state: cannot write ", flags_.save_state));
+      }
     }
     if (flags_.json) {
       std::cout << AnswerJson(answer) << std::flush;
@@ -138,7 +147,17 @@ class Printer {
 };
 
 // What answers go on from, where a model has no encoder.
-absl::Status SetPrompt(const SourceFlags& sources, v1::DecodeOptions& options) {
+absl::Status SetPrompt(const DecodeFlags& flags, v1::DecodeOptions& options) {
+  const SourceFlags& sources = flags.sources;
+  if (!sources.prompt.has_value() && !(sources.state_file.empty() && flags.save_state.empty())) {
+    return Invalid("--state and --save-state: need --prompt, which may be empty");
+  }
+  if (flags.stream.stream && !flags.save_state.empty()) {
+    return Invalid("--save-state: is not there with --stream");
+  }
+  if (!flags.save_state.empty()) {
+    options.set_return_state(true);
+  }
   if (!sources.prompt.has_value() || sources.prompt->empty()) {
     return absl::OkStatus();
   }
@@ -150,8 +169,7 @@ absl::Status SetPrompt(const SourceFlags& sources, v1::DecodeOptions& options) {
 }
 
 int Decode(const CLI::App& command, DecodeFlags& flags) {
-  if (const absl::Status set = SetPrompt(flags.sources, *flags.request.mutable_options());
-      !set.ok()) {
+  if (const absl::Status set = SetPrompt(flags, *flags.request.mutable_options()); !set.ok()) {
     return UsageError(command, set.message());
   }
   auto client = Client::Connect(flags.connection.client);
@@ -219,6 +237,15 @@ Command AddDecodeCommand(CLI::App& parent) {
                   "of decoding a source: for models without an encoder.")
       ->type_name("TEXT")
       ->group("Input");
+  app->add_option("--state", flags->sources.state_file,
+                  "With --prompt: go on behind the tokens of this file, which --save-state wrote.")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile)
+      ->group("Input");
+  app->add_option("--save-state", flags->save_state,
+                  "With --prompt: write the model's state behind the prompt into this file.")
+      ->type_name("FILE")
+      ->group("Output");
   AddModelFlags(*app, flags->request);
   AddConnectionFlags(*app, flags->connection);
   AddIntFlag(*app, {"--batch", kConnectionGroup, "Sources sent in one call."}, 1, 4096,

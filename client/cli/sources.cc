@@ -77,6 +77,9 @@ std::string SourceText(const v1::Source& source) {
     return absl::StrCat(source.features().dtype(), " [",
                         absl::StrJoin(source.features().shape(), ", "), "]");
   }
+  if (source.has_state()) {
+    return absl::StrCat("state of ", source.state().size(), " bytes");
+  }
   if (source.has_picture()) {
     return absl::StrCat("picture of ", source.picture().size(), " bytes");
   }
@@ -200,6 +203,13 @@ bool SourceReader::NextLineOrFile(BulkSource& source) {
   if (flags_.prompt.has_value()) {
     source = BulkSource();
     source.name = *flags_.prompt;
+    if (!flags_.state_file.empty() && num_sources_ == 0) {
+      if (absl::StatusOr<std::string> bytes = ReadFile(flags_.state_file); bytes.ok()) {
+        source.source.set_state(*std::move(bytes));
+      } else {
+        source.status = bytes.status();
+      }
+    }
     return num_sources_ == 0;
   }
   if (!flags_.features.files.empty()) {

@@ -29,6 +29,7 @@ struct SourceFlags {
   bool ids = false;
   // Of `decode`: there is no source, the answer goes on from this text (or ids); may be empty.
   std::optional<std::string> prompt;
+  std::string state_file;  // of `decode`, with prompt: what it goes on behind; empty: nothing
   FeatureFlags features;
   std::vector<std::string> pictures;  // PNG and JPEG files
 };

@@ -175,6 +175,9 @@ absl::Status BeamDriver::Advance(size_t first_row, BeamRequest& request) {
       return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
     }
   }
+  if (request.WantsStates()) {
+    request.KeepStates(runners_[0].StatesOf(request.decoders[0].rows, request.group));
+  }
   return absl::OkStatus();
 }
 

@@ -90,9 +90,68 @@ void BeamRequest::SetUpDecoders() {
 
 int BeamRequest::MostPositions() {
   // Other decoders and scorers follow the search step by step.
-  return model->parts().num_members() > 1 || !scorers.empty() || reads_attention
-             ? 1
-             : std::max(rows().num_known_steps(), 1);
+  if (model->parts().num_members() > 1 || !scorers.empty() || reads_attention) {
+    return 1;
+  }
+  const int left = static_cast<int>(branch_) - rows().num_steps();
+  return std::max(left > 0 ? left : rows().num_known_steps(), 1);
+}
+
+bool BeamRequest::WantsStates() const {
+  if (!search.has_value() || search->done() || (!returns_state && prefix_cache == nullptr)) {
+    return false;
+  }
+  const auto steps = static_cast<size_t>(search->num_steps());
+  const size_t prefix = search_options().constraints.prefix.size();
+  return steps == prefix ? returns_state || static_cast<size_t>(num_cached) < prefix
+                         : steps > 0 && steps == branch_;
+}
+
+void BeamRequest::KeepStates(std::vector<Tensor> states) {
+  const auto steps = static_cast<size_t>(search->num_steps());
+  PrefixCache::Tokens tokens = PrefixTokens();
+  if (returns_state && steps + 1 == tokens.size()) {
+    returned = SavedState();
+    returned->next_token = tokens.back();
+    returned->num_read =
+        static_cast<int64_t>(steps) + (source.state.has_value() ? source.state->num_read : 0);
+    returned->states = states;
+  }
+  if (prefix_cache == nullptr || static_cast<size_t>(num_cached) >= steps) {
+    return;
+  }
+  auto entry = std::make_shared<PrefixCache::Entry>();
+  for (size_t step = 0; step < steps; ++step) {
+    entry->log_probs.push_back(search->history().log_prob(static_cast<int>(step), 0));
+  }
+  entry->states = std::move(states);
+  tokens.resize(steps + 1);
+  prefix_cache->Add(origin_, std::move(tokens), std::move(entry));
+}
+
+PrefixCache::Tokens BeamRequest::PrefixTokens() const {
+  const search::SearchOptions& options = search_options();
+  PrefixCache::Tokens tokens = {options.begin_token};
+  tokens.insert(tokens.end(), options.constraints.prefix.begin(), options.constraints.prefix.end());
+  return tokens;
+}
+
+// The search takes the log-probabilities that it had for these tokens when they were read: they
+// depend on nothing but the tokens.
+absl::Status BeamRequest::SkipCached(std::vector<Tensor>& states) {
+  const PrefixCache::Found found = prefix_cache->Find(origin_, PrefixTokens());
+  branch_ = found.branch;
+  if (found.entry == nullptr) {
+    return absl::OkStatus();
+  }
+  for (const float log_prob : found.entry->log_probs) {
+    search::RowCandidates row;
+    row.watched = absl::MakeConstSpan(&log_prob, 1);
+    BW_RETURN_IF_ERROR(search->Advance(absl::MakeConstSpan(&row, 1)));
+  }
+  num_cached = search->num_steps();
+  states = found.entry->states;
+  return absl::OkStatus();
 }
 
 absl::Status BeamRequest::Advance(absl::Span<const search::RowCandidates> candidates) {
@@ -141,6 +200,18 @@ absl::Status BeamRequest::StartAlone(const ops::ExecutionContext& context) {
                                 "the decoder fails on them: ", status.message());
   }
   BW_RETURN_IF_ERROR(status);
+  if (source.state.has_value()) {
+    start.states = std::exchange(source.state->states, {});
+  }
+  if (!are_own) {
+    prefix_cache = nullptr;
+  }
+  if (prefix_cache != nullptr) {
+    BW_RETURN_IF_ERROR(SkipCached(start.states));
+  }
+  if (WantsStates()) {
+    KeepStates(CopyStates(start.states));
+  }
   return StartLanguageModels(context, parts, *this);
 }
 

@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/beam/attention.h"
 #include "engine/beam/step_runner.h"
 #include "engine/fusion/row_scorer.h"
+#include "engine/request/prefix_cache.h"
 #include "engine/request/request.h"
 #include "engine/search/beam_search.h"
 #include "engine/search/stable_tokens.h"
@@ -48,6 +50,14 @@ struct BeamRequest : Request {
   search::StableTokens stable;
   absl::Time first_token = absl::InfinitePast();
 
+  // Of a model with portable states. returned: behind the target prefix, once that is read.
+  bool returns_state = false;
+  std::string state_key;  // EngineOptions
+  std::optional<SavedState> returned;
+  // Null: its prefix is neither looked up nor kept.
+  std::shared_ptr<PrefixCache> prefix_cache;
+  int num_cached = 0;  // tokens of the prefix whose state was kept
+
   std::vector<RequestDecoder> decoders;  // by decoder of the model
   std::vector<RequestScorer> scorers;    // in the order of the search's options
 
@@ -59,6 +69,12 @@ struct BeamRequest : Request {
   absl::Status StartAlone(const ops::ExecutionContext& context) override;
   // Positions that each row can read in the next step, 1 or more.
   int MostPositions();
+  // Whether the states behind the search's only row are wanted now, for the answer or the cache;
+  // and what takes them, copies.
+  bool WantsStates() const;
+  void KeepStates(std::vector<ops::Tensor> states);
+  // Of its prefix in the cache: the model, and what the first token is read behind.
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
   // A step of the search, and of those scorers that follow it row by row.
   absl::Status Advance(absl::Span<const search::RowCandidates> candidates);
 
@@ -75,6 +91,16 @@ struct BeamRequest : Request {
   const search::SearchOptions& search_options() const {
     return scorer.has_value() ? scorer->options() : search->options();
   }
+
+ private:
+  // Begins behind what is kept of the prefix: `states` become those, and the search has advanced.
+  absl::Status SkipCached(std::vector<ops::Tensor>& states);
+  // What the first step reads, and the prefix.
+  PrefixCache::Tokens PrefixTokens() const;
+
+  std::string origin_;  // of prefixes in the cache
+  // Tokens to read up to where other prefixes go another way, to be kept there; 0: nowhere.
+  size_t branch_ = 0;
 };
 
 // Answers requests whose searches have ended, at one step: one GatherTree for all. An error of one

@@ -37,10 +37,37 @@ std::string WhatToLower(const DecodeModel& model, const search::SearchOptions& s
   return std::min_element(std::begin(choices), std::end(choices))->second;
 }
 
+int64_t StateBytes(const DecodeModel& model) {
+  int64_t bytes = 0;
+  for (const DecoderInput& input : model.parts().decoder().inputs) {
+    bytes += input.constant_tensor.num_bytes();
+  }
+  return bytes;
+}
+
+// What concerns states as data: what came with the source, what the answer brings, what is kept.
+// After SetPrice and with a search.
+absl::Status SetStates(const EngineOptions& limits, const DecodeModel& model, bool returns_state,
+                       absl::string_view signature, BeamRequest& request) {
+  if (returns_state) {
+    BW_RETURN_IF_ERROR(CheckPortable(model, "options.return_state"));
+    request.returns_state = true;
+    request.state_key = limits.state_key;
+  }
+  const search::SearchOptions& search = request.search->options();
+  if (model.parts().has_portable_states &&
+      search.constraints.prefix.size() >= PrefixCache::kLeastTokens && search.scorers.empty() &&
+      search.num_top_tokens == 0 && search.trace == 0) {
+    request.prefix_cache = limits.prefix_cache;
+    request.set_origin(absl::StrCat(model.parts().fingerprint, model.numerics(), signature));
+  }
+  return absl::OkStatus();
+}
+
 // How many rows and bytes the request takes; ResourceExhausted if that is more than there are.
 absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
                       const search::SearchOptions& search, v1::Attention attention,
-                      BeamRequest& request) {
+                      bool returns_state, BeamRequest& request) {
   const bool keeps = attention == v1::ATTENTION_HARD || attention == v1::ATTENTION_SOFT;
   request.wants_attention = attention;
   request.reads_attention = keeps || search.coverage_penalty > 0;
@@ -49,6 +76,11 @@ absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
   request.max_steps = search.max_length;
   request.max_known_rows = limits.max_known_rows;
   request.price_bytes = PriceBytes(model, search, request.source.source_length, keeps);
+  if (model.parts().has_portable_states) {
+    // The one that it brought; what it returns, and that as bytes.
+    request.price_bytes +=
+        StateBytes(model) * ((request.source.state.has_value() ? 1 : 0) + (returns_state ? 2 : 0));
+  }
   if (search.beam_size > limits.max_rows) {
     return TooLarge("rows", search.beam_size, limits.max_rows,
                     "the number of hypotheses or targets");
@@ -66,18 +98,25 @@ absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeRequest(
     const EngineOptions& limits, std::shared_ptr<const DecodeModel> model, const v1::Source& source,
     const ResolvedOptions& options, const CallOptions& call) const {
   std::unique_ptr<BeamRequest> request = NewRequest(call);
-  BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
-  BW_ASSIGN_OR_RETURN(const search::SearchOptions search,
+  BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source, limits.state_key));
+  BW_ASSIGN_OR_RETURN(search::SearchOptions search,
                       OptionsForSource(*model, options, request->source));
+  if (request->source.state.has_value()) {
+    search.begin_token = request->source.state->next_token;
+  }
   request->wants_lattice = options.merged.lattice();
   request->most_texts =
       options.merged.distinct() == v1::DISTINCT_TEXT ? options.merged.n_best() : 0;
-  BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, options.merged.attention(), *request));
+  const bool returns_state = options.merged.return_state();
+  BW_RETURN_IF_ERROR(
+      SetPrice(limits, *model, search, options.merged.attention(), returns_state, *request));
   if (search.may_be_cut) {
     request->MayBeCut();
   }
   BW_ASSIGN_OR_RETURN(search::BeamSearch beam_search, search::BeamSearch::Create(search));
   request->search = std::move(beam_search);
+  BW_RETURN_IF_ERROR(
+      SetStates(limits, *model, returns_state, SignatureOf(source.state()), *request));
   if (call.timeline != nullptr) {
     call.timeline->beam_size = search.beam_size;
   }
@@ -93,13 +132,17 @@ absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeScoreRequest(
   BW_ASSIGN_OR_RETURN(ResolvedScoring resolved, ResolveScoring(*model, options));
   BW_ASSIGN_OR_RETURN(std::vector<search::TokenSequence> targets,
                       ReadTargets(*model, resolved.merged, source.targets()));
-  BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source.source()));
+  BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source.source(), limits.state_key));
   search::SearchOptions& search = resolved.search;
+  if (request->source.state.has_value()) {
+    search.begin_token = request->source.state->next_token;
+  }
   search.beam_size = static_cast<int>(targets.size());
   for (const search::TokenSequence& target : targets) {
     search.max_length = std::max(search.max_length, static_cast<int>(target.size()));
   }
-  BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, resolved.merged.attention(), *request));
+  BW_RETURN_IF_ERROR(SetPrice(limits, *model, search, resolved.merged.attention(),
+                              /*returns_state=*/false, *request));
   BW_ASSIGN_OR_RETURN(search::TargetScorer scorer,
                       search::TargetScorer::Create(search, std::move(targets)));
   request->scorer = std::move(scorer);

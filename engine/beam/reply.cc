@@ -225,6 +225,10 @@ v1::Decoded MakeReply(const BeamRequest& request, std::vector<search::Hypothesis
   }
   FillFacts(request, decoded);
   decoded.set_steps(request.search->num_steps());
+  decoded.set_cached_prefix_length(request.num_cached);
+  if (request.returned.has_value()) {
+    decoded.set_state(WriteState(*request.model, request.state_key, *request.returned));
+  }
   if (request.first_token != absl::InfinitePast()) {
     decoded.set_first_token_ms(absl::ToDoubleMilliseconds(request.first_token - request.accepted));
   }

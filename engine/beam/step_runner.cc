@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/request/saved_state.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
@@ -199,6 +200,12 @@ void StepRunner::CollectGroups() {
     }
   }
   result_ = &joined_;
+}
+
+std::vector<ops::Tensor> StepRunner::StatesOf(const DecoderRows& rows, int group) const {
+  const Group& own = *groups_[static_cast<size_t>(group)];
+  return CopyStates(
+      decoder_->body->StatesOfRow(own.scratch, own.states, rows.first_row + rows.positions - 1));
 }
 
 void StepRunner::ComputeScores(const ops::ExecutionContext& context) {

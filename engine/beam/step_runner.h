@@ -55,6 +55,10 @@ class StepRunner {
   // were added can be added to the next one as if it had not been.
   void Repeat();
 
+  // Copies of the states behind a request's only row, [1, ...] each, after a step that it took part
+  // in.
+  std::vector<ops::Tensor> StatesOf(const DecoderRows& rows, int group = 0) const;
+
   int num_rows() const { return num_rows_; }
   // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
   // next step. Where the projection was split off, only after ComputeScores.

@@ -201,6 +201,11 @@ struct DecodeModel::Parts {
   std::string name;
   std::string version;
   std::string numerics;
+  // Of a model without an encoder that is searched by tokens: SHA-256 of its decoder and
+  // vocabulary; else empty. Whose states have a fixed size, start from constants and are all that a
+  // step reads: they can be returned and kept.
+  std::string fingerprint;
+  bool has_portable_states = false;
   PartPrecisions precision;
   int64_t weight_bytes = 0;  // DecodeModel::weight_bytes
   v1::ModelConfig config;

@@ -19,6 +19,11 @@ struct EngineLoad {
   // Bytes that running requests are reckoned to hold (EngineOptions::max_bytes).
   int64_t bytes = 0;
   int64_t max_bytes = 0;
+  // Of EngineOptions::prefix_cache_bytes: in use. Tokens of target prefixes so far that could have
+  // been kept, and those of them that were.
+  int64_t prefix_cache_bytes = 0;
+  int64_t prefix_tokens = 0;
+  int64_t cached_prefix_tokens = 0;
   int num_threads = 0;
   int num_streams = 0;
   // How long the first in the queue has waited; zero if the queue is empty.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -13,6 +15,7 @@
 namespace beamwright::engine {
 
 class DecodeModel;
+class PrefixCache;
 
 // A step of all running requests of a model.
 struct StepFacts {
@@ -77,6 +80,14 @@ struct EngineOptions {
   // Most rows that a step runs more than there are hypotheses, to read several tokens of a target
   // prefix (a prompt) or of given targets at once, all requests together. 0: a token a step.
   int max_known_rows = 31;
+  // Of max_bytes: what is kept of states behind target prefixes (prompts), for requests that begin
+  // with the same tokens; the states used longest ago leave first. 0: none.
+  int64_t prefix_cache_bytes = 0;
+  // Set by the engine.
+  std::shared_ptr<PrefixCache> prefix_cache;
+  // What states that leave the engine are signed with; engines with one key take each other's.
+  // Empty: the engine draws a key.
+  std::string state_key;
   // Engine threads that step requests side by side, each with an equal part of num_threads
   // (docs/architecture.md, 'Streams'). At most num_threads. kStreamsAsWorkIs: as many as running
   // and waiting rows ask for, which are more for models whose weights do not stay in a cache.

@@ -411,6 +411,12 @@ absl::Status FromNothing(const DecodeModel& model, PreparedSource& prepared) {
   return FromDecoderInputs(model, nothing, prepared);
 }
 
+absl::Status FromState(const DecodeModel& model, absl::string_view key, absl::string_view bytes,
+                       PreparedSource& prepared) {
+  BW_ASSIGN_OR_RETURN(prepared.state, ReadState(model, key, bytes));
+  return FromNothing(model, prepared);
+}
+
 // Integers beyond a table would fail inside the encoder.
 absl::Status CheckInTable(const FurtherInput& input, const std::string& field,
                           const ops::Tensor& tensor) {
@@ -506,7 +512,8 @@ int MinSourceLength(const DecodeModel& model) {
   return std::max(model.config().limits().min_source_length(), 1);
 }
 
-absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source) {
+absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source,
+                                             absl::string_view state_key) {
   PreparedSource prepared;
   absl::Status status;
   switch (source.kind_case()) {
@@ -530,6 +537,9 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
       break;
     case v1::Source::kPicture:
       status = FromPicture(model, source.picture(), prepared);
+      break;
+    case v1::Source::kState:
+      status = FromState(model, state_key, source.state(), prepared);
       break;
     case v1::Source::KIND_NOT_SET:
       status = FromNothing(model, prepared);

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "beamwright/v1/decode.pb.h"
 #include "engine/model/parts.h"
+#include "engine/request/saved_state.h"
 
 namespace beamwright::engine {
 
@@ -22,10 +24,14 @@ struct PreparedSource {
   std::vector<ops::Tensor> further_inputs;   // in the order of Parts::wanted_inputs
   // Where there is no encoder: [1, ...] per parts.inputs, or the frames, [1, frames, width].
   std::vector<ops::Tensor> decoder_inputs;
+  // In place of those of decoder_inputs: what source.state brought.
+  std::optional<SavedState> state;
 };
 
 // Tokenises or converts a source and checks it against the model: InvalidArgument naming the field.
-absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source);
+// state_key: of EngineOptions, for source.state.
+absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1::Source& source,
+                                             absl::string_view state_key = {});
 
 // The same of some frames of a stream, however few: a least length is that of the whole source.
 absl::StatusOr<PreparedSource> PreparePiece(const DecodeModel& model, const v1::Tensor& features);

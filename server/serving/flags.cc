@@ -276,6 +276,15 @@ void AddEngine(CLI::App& app, Flags& flags) {
            "Most bytes that running sources may hold together: states, history, what their steps "
            "share; 0: a quarter of the memory that the process may use",
            flags.max_state_bytes);
+  AddBytes(
+      app, "--prefix-cache-bytes",
+      "Of --max-state-bytes: what keeps the states of recurrent language models behind prompts, "
+      "for prompts that begin alike; 0: none",
+      flags.engine.prefix_cache_bytes);
+  AddFile(app, "--state-key-file",
+          "Key (32 bytes or more) that returned states are signed with; servers with one key take "
+          "each other's states; without it a state is taken by the process that made it",
+          flags.state_key_file);
   AddBytes(app, "--max-held-bytes",
            "Most bytes that listeners may hold for callers: requests as they are read and parsed, "
            "answers that are not sent; 0: a quarter of the memory that the process may use",

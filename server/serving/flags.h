@@ -61,6 +61,7 @@ struct Flags {
   engine::EngineOptions engine = {.num_streams = engine::EngineOptions::kStreamsAsWorkIs};
   // Bytes for what runs. 0: a quarter of the memory that there is.
   int64_t max_state_bytes = 0;
+  std::string state_key_file;  // empty: the engine draws EngineOptions::state_key
   // Bytes that listeners hold for callers (MemoryAccount). In the flags 0: a quarter of the memory
   // that there is, which ParseFlags puts here; afterwards 0 if that is unknown: no limit.
   int64_t max_held_bytes = 0;

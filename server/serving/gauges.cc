@@ -138,6 +138,14 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
                            static_cast<double>(load.bytes)));
   families.push_back(Gauge("beamwright_state_bytes_capacity", "Most of it that there may be",
                            static_cast<double>(load.max_bytes)));
+  families.push_back(Gauge("beamwright_prefix_cache_bytes", "In use of --prefix-cache-bytes",
+                           static_cast<double>(load.prefix_cache_bytes)));
+  families.push_back(Counter("beamwright_prefix_tokens_total",
+                             "Tokens of target prefixes that were looked up in the prefix cache",
+                             static_cast<double>(load.prefix_tokens)));
+  families.push_back(Counter("beamwright_prefix_tokens_cached_total",
+                             "Those of them that were not read again",
+                             static_cast<double>(load.cached_prefix_tokens)));
   families.push_back(
       Gauge("beamwright_inference_threads", "Threads that compute steps", load.num_threads));
   families.push_back(Gauge("beamwright_inference_streams",

@@ -19,6 +19,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "google/rpc/error_details.pb.h"
 #include "gtest/gtest.h"
+#include "ops/base/file.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/process.h"
 
@@ -281,6 +282,27 @@ TEST(DecodeCommandTest, ReadsAFileAndTokenIds) {
   EXPECT_EQ(server.requests()[0].sources(1).ids().ids(0), 5);
 }
 
+TEST(DecodeCommandTest, StatesAreFiles) {
+  FakeServer server(
+      [](grpc::ServerContext&, const v1::DecodeRequest&, v1::DecodeResponse& response) {
+        response.add_results()->mutable_decoded()->set_state(std::string("new\0state", 9));
+        return grpc::Status::OK;
+      });
+  const std::string before = testing::TempDir() + "/beamwright-state-before";
+  const std::string after = testing::TempDir() + "/beamwright-state-after";
+  std::ofstream(before, std::ios::binary) << std::string("old\0state", 9);
+  const ProcessResult result = Beamwright({"decode", "--server", server.address(), "--prompt", "x",
+                                           "--state", before, "--save-state", after});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_EQ(server.requests().size(), 1u);
+  EXPECT_EQ(server.requests()[0].sources(0).state(), std::string("old\0state", 9));
+  EXPECT_EQ(server.requests()[0].options().target_prefix().text(), "x");
+  EXPECT_TRUE(server.requests()[0].options().return_state());
+  EXPECT_EQ(*ReadFile(after), std::string("new\0state", 9));
+  std::filesystem::remove(before);
+  std::filesystem::remove(after);
+}
+
 // Of a model without an encoder: no source, and answers begin with the prompt.
 TEST(DecodeCommandTest, APromptStandsInTheSourcesPlace) {
   FakeServer server(
@@ -470,6 +492,9 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"decode", "--file", "/dev/null", "x"}, "both as arguments and by --file"},
       {{"decode", "--ids", "3 x"}, "\"x\" is not a token id"},
       {{"decode", "--prompt", "once", "x"}, "--prompt: there are sources as well"},
+      {{"decode", "--save-state", "/tmp/state", "x"}, "need --prompt"},
+      {{"decode", "--prompt", "x", "--stream", "--save-state", "/tmp/state"},
+       "not there with --stream"},
       {{"decode", "--prompt", "once", "--target-prefix", "on"},
        "there is a --target-prefix as well"},
       {{"decode", "--ids", "-- -3"}, "not a token id"},

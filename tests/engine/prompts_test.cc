@@ -1,5 +1,6 @@
 // Prompts and given targets whose tokens are read several at once: answers have the bits of those
 // that read a token a step, whatever else runs.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,6 +8,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/model/parts.h"
+#include "engine/request/prefix_cache.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/file.h"
 #include "tests/engine/recurrent_bundle.h"
@@ -212,12 +214,7 @@ std::vector<Call> Calls(bool has_encoder) {
 
 // By call, the bits of its answer. wave: calls that run at once.
 std::vector<std::string> Answers(const std::shared_ptr<const DecodeModel>& model,
-                                 const std::vector<Call>& calls, int max_known_rows, size_t wave,
-                                 int threads) {
-  EngineOptions options;
-  options.num_threads = threads;
-  options.max_known_rows = max_known_rows;
-  const auto engine = *Engine::Start(options);
+                                 const std::vector<Call>& calls, Engine& engine, size_t wave) {
   std::vector<std::string> answers(calls.size());
   for (size_t first = 0; first < calls.size(); first += wave) {
     const size_t end = std::min(first + wave, calls.size());
@@ -225,16 +222,16 @@ std::vector<std::string> Answers(const std::shared_ptr<const DecodeModel>& model
     for (size_t i = first; i < end; ++i) {
       const Call& call = calls[i];
       if (call.targets.empty()) {
-        engine->Decode(model, call.source, call.options, {},
-                       [&answers, &left, i](const absl::StatusOr<v1::Decoded>& decoded) {
-                         EXPECT_TRUE(decoded.ok()) << decoded.status();
-                         std::string& bits = answers[i];
-                         for (const v1::Hypothesis& hypothesis : decoded->hypotheses()) {
-                           bits += hypothesis.SerializeAsString();
-                         }
-                         bits += std::to_string(decoded->steps());
-                         left.DecrementCount();
-                       });
+        engine.Decode(model, call.source, call.options, {},
+                      [&answers, &left, i](const absl::StatusOr<v1::Decoded>& decoded) {
+                        EXPECT_TRUE(decoded.ok()) << decoded.status();
+                        std::string& bits = answers[i];
+                        for (const v1::Hypothesis& hypothesis : decoded->hypotheses()) {
+                          bits += hypothesis.SerializeAsString();
+                        }
+                        bits += std::to_string(decoded->steps());
+                        left.DecrementCount();
+                      });
         continue;
       }
       v1::ScoreSource source;
@@ -242,7 +239,7 @@ std::vector<std::string> Answers(const std::shared_ptr<const DecodeModel>& model
       for (const std::vector<int32_t>& target : call.targets) {
         source.add_targets()->mutable_ids()->mutable_ids()->Add(target.begin(), target.end());
       }
-      engine->Score(model, source, {}, {}, [&answers, &left, i](const auto& scored) {
+      engine.Score(model, source, {}, {}, [&answers, &left, i](const auto& scored) {
         EXPECT_TRUE(scored.ok()) << scored.status();
         for (const v1::ScoredTarget& target : scored->targets()) {
           answers[i] += target.SerializeAsString();
@@ -253,6 +250,15 @@ std::vector<std::string> Answers(const std::shared_ptr<const DecodeModel>& model
     left.Wait();
   }
   return answers;
+}
+
+std::vector<std::string> Answers(const std::shared_ptr<const DecodeModel>& model,
+                                 const std::vector<Call>& calls, int max_known_rows, size_t wave,
+                                 int threads) {
+  EngineOptions options;
+  options.num_threads = threads;
+  options.max_known_rows = max_known_rows;
+  return Answers(model, calls, **Engine::Start(options), wave);
 }
 
 class Prompts : public ::testing::TestWithParam<Layer> {};
@@ -356,6 +362,260 @@ TEST(Grammars, HoldTextsOfSentencePiece) {
     }
   }
   EXPECT_GT(found, 100);
+}
+
+using Tokens = std::vector<int32_t>;
+
+Tokens RandomTokens(std::mt19937& random, int count) {
+  Tokens tokens;
+  for (int i = 0; i < count; ++i) {
+    tokens.push_back(std::uniform_int_distribution<int>(2, static_cast<int>(kTokens) - 1)(random));
+  }
+  return tokens;
+}
+
+v1::DecodeOptions Prompt(const Tokens& tokens, int beam_size = 1) {
+  v1::DecodeOptions options;
+  options.set_beam_size(beam_size);
+  options.set_n_best(beam_size);
+  options.set_max_length(4);
+  options.mutable_target_prefix()->mutable_ids()->mutable_ids()->Add(tokens.begin(), tokens.end());
+  if (tokens.empty()) {
+    options.clear_target_prefix();
+  }
+  return options;
+}
+
+v1::Source Behind(const std::string& state) {
+  v1::Source source;
+  source.set_state(state);
+  return source;
+}
+
+std::unique_ptr<Engine> StartEngine(const std::string& key, int64_t prefix_cache_bytes = 0) {
+  EngineOptions options;
+  options.num_threads = 1;
+  options.state_key = key;
+  options.prefix_cache_bytes = prefix_cache_bytes;
+  return *Engine::Start(options);
+}
+
+constexpr char kKey[] = "thirty-two bytes that replicas share";
+
+class States : public ::testing::TestWithParam<Layer> {};
+
+// A prompt in parts, whose states other engines take over, has the answers of the whole prompt.
+TEST_P(States, GoOnWithTheBitsOfOnePrompt) {
+  const auto model = Compile(GetParam(), v1::PRECISION_INT8);
+  std::mt19937 random(9);
+  for (const auto& sizes : std::vector<std::vector<int>>{{40, 7}, {0, 5}, {5, 0}, {1, 33, 2}}) {
+    Tokens whole;
+    v1::Source source;
+    v1::DecodeOptions options;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const Tokens part = RandomTokens(random, sizes[i]);
+      whole.insert(whole.end(), part.begin(), part.end());
+      options = Prompt(part, 3);
+      options.set_return_state(i + 1 < sizes.size());
+      const auto answer = StartEngine(kKey)->DecodeAndWait(model, source, options);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      EXPECT_EQ(answer->state().empty(), i + 1 == sizes.size());
+      source = Behind(answer->state());
+      if (i + 1 < sizes.size()) {
+        continue;
+      }
+      const auto expected = StartEngine("")->DecodeAndWait(model, {}, Prompt(whole, 3));
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      ASSERT_EQ(answer->hypotheses_size(), expected->hypotheses_size());
+      const int before = static_cast<int>(whole.size() - part.size());
+      for (int n = 0; n < answer->hypotheses_size(); ++n) {
+        v1::Hypothesis rest = expected->hypotheses(n);
+        rest.mutable_tokens()->ExtractSubrange(0, before, nullptr);
+        rest.mutable_token_log_probs()->ExtractSubrange(0, before, nullptr);
+        const v1::Hypothesis& found = answer->hypotheses(n);
+        EXPECT_THAT(found.tokens(), ::testing::ElementsAreArray(rest.tokens()));
+        EXPECT_THAT(found.token_log_probs(), ::testing::ElementsAreArray(rest.token_log_probs()));
+        EXPECT_EQ(found.log_prob(), rest.log_prob());
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, States,
+                         ::testing::Values(Layer::kGru, Layer::kSsru, Layer::kRwkv, Layer::kMamba,
+                                           Layer::kDelta, Layer::kMixed));
+
+TEST(States, AreScoredBehind) {
+  const auto model = Compile(Layer::kMamba, v1::PRECISION_F32);
+  const auto engine = StartEngine(kKey);
+  std::mt19937 random(2);
+  const Tokens prompt = RandomTokens(random, 20);
+  v1::DecodeOptions options = Prompt(prompt);
+  options.set_return_state(true);
+  const auto answer = engine->DecodeAndWait(model, {}, options);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const v1::Hypothesis& best = answer->hypotheses(0);
+  v1::ScoreSource source;
+  *source.mutable_source() = Behind(answer->state());
+  v1::ScoreOptions score;
+  score.set_end_token(false);
+  source.add_targets()->mutable_ids()->mutable_ids()->Add(best.tokens().begin() + 20,
+                                                          best.tokens().end());
+  const auto scored = engine->ScoreAndWait(model, source, score);
+  ASSERT_TRUE(scored.ok()) << scored.status();
+  EXPECT_EQ(scored->targets(0).hypothesis().log_prob(), best.log_prob());
+}
+
+TEST(States, WrongOnesAreRefusedByName) {
+  const auto model = Compile(Layer::kRwkv, v1::PRECISION_F32);
+  const auto engine = StartEngine(kKey);
+  v1::DecodeOptions options = Prompt({5, 6, 7});
+  options.set_return_state(true);
+  const std::string state = engine->DecodeAndWait(model, {}, options)->state();
+  const auto refusal = [](const std::shared_ptr<const DecodeModel>& of, Engine& by,
+                          const std::string& given) {
+    const absl::Status status = by.DecodeAndWait(of, Behind(given), Prompt({5})).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("source.state"));
+    return std::string(status.message());
+  };
+  using ::testing::HasSubstr;
+  std::mt19937 random(4);
+  for (int i = 0; i < 40; ++i) {
+    std::string changed = state;
+    changed[8 + random() % (state.size() - 8)] ^= static_cast<char>(1 << random() % 8);
+    EXPECT_THAT(refusal(model, *engine, changed), HasSubstr("signature is wrong"));
+  }
+  EXPECT_THAT(refusal(model, *engine, state.substr(0, state.size() - 1)), HasSubstr("signature"));
+  EXPECT_THAT(refusal(model, *engine, "bwstate1"), HasSubstr("no state"));
+  EXPECT_THAT(refusal(model, *engine, ""), HasSubstr("no state"));
+  EXPECT_THAT(refusal(model, *StartEngine(""), state), HasSubstr("another key"));
+  EXPECT_THAT(refusal(Compile(Layer::kRwkv, v1::PRECISION_INT8), *engine, state),
+              HasSubstr("numerics class"));
+  EXPECT_THAT(refusal(Compile(Layer::kSsru, v1::PRECISION_F32), *engine, state),
+              HasSubstr("another model"));
+  const auto with_encoder = Compile(Layer::kLstmWithAttention, v1::PRECISION_F32);
+  EXPECT_THAT(refusal(with_encoder, *engine, state), HasSubstr("has an encoder"));
+  v1::Source source;
+  source.mutable_ids()->add_ids(3);
+  EXPECT_THAT(engine->DecodeAndWait(with_encoder, source, options).status().message(),
+              HasSubstr("options.return_state"));
+}
+
+// Prompts with common beginnings: answers have the same bits, and most tokens are not read again.
+TEST(PrefixCache, ChangesNoBit) {
+  std::mt19937 random(8);
+  for (const Layer layer : {Layer::kRwkv, Layer::kMixed}) {
+    const auto model = Compile(layer, v1::PRECISION_INT8);
+    std::vector<Call> calls;
+    Tokens base = RandomTokens(random, 70);
+    for (int i = 0; i < 24; ++i) {
+      Tokens prompt(base.begin(), base.begin() + std::uniform_int_distribution<int>(0, 70)(random));
+      const Tokens rest = RandomTokens(random, static_cast<int>(random() % 20));
+      prompt.insert(prompt.end(), rest.begin(), rest.end());
+      Call& call = calls.emplace_back();
+      call.options = Prompt(prompt, 1 + i % 3);
+      call.options.set_score_prefix(i % 2 == 0);
+      call.options.set_top_tokens(i % 7 == 0 ? 2 : 0);
+      call.options.set_repetition_penalty(i % 3 == 0 ? 1.3f : 1.0f);
+      if (i % 4 == 0) {
+        calls.push_back(call);  // the whole prompt once more
+      }
+    }
+    const std::vector<std::string> expected = Answers(model, calls, 31, 1, 1);
+    for (const size_t wave : {size_t{1}, size_t{5}}) {
+      const auto engine = StartEngine(kKey, int64_t{1} << 26);
+      EXPECT_EQ(Answers(model, calls, *engine, wave), expected);
+      const EngineLoad load = engine->load();
+      EXPECT_GT(load.cached_prefix_tokens, load.prefix_tokens / 3);
+      EXPECT_GT(load.prefix_cache_bytes, 0);
+      // Again, from behind a state: prefixes behind other tokens are other prefixes.
+      v1::DecodeOptions options = Prompt({9, 9});
+      options.set_return_state(true);
+      const std::string state = engine->DecodeAndWait(model, {}, options)->state();
+      std::vector<Call> behind = calls;
+      for (Call& call : behind) {
+        call.source = Behind(state);
+      }
+      EXPECT_EQ(Answers(model, behind, *engine, wave),
+                Answers(model, behind, *StartEngine(kKey), wave));
+    }
+    const auto small = StartEngine(kKey, 40'000);
+    EXPECT_EQ(Answers(model, calls, *small, 1), expected);
+    EXPECT_LE(small->load().prefix_cache_bytes, 40'000);
+  }
+}
+
+// A prompt that is kept as a whole is not read again, and its state can be returned.
+TEST(PrefixCache, SaysWhatItKept) {
+  const auto model = Compile(Layer::kMamba, v1::PRECISION_F32);
+  const auto engine = StartEngine(kKey, int64_t{1} << 26);
+  std::mt19937 random(1);
+  v1::DecodeOptions options = Prompt(RandomTokens(random, 33));
+  options.set_return_state(true);
+  const auto first = engine->DecodeAndWait(model, {}, options);
+  const auto second = engine->DecodeAndWait(model, {}, options);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->cached_prefix_length(), 0);
+  EXPECT_EQ(second->cached_prefix_length(), 33);
+  EXPECT_EQ(first->state(), second->state());
+}
+
+std::shared_ptr<const PrefixCache::Entry> KeptOf(int64_t bytes) {
+  auto entry = std::make_shared<PrefixCache::Entry>();
+  entry->states.push_back(ops::Tensor::Zeros(ops::DType::kI8, {1, bytes}));
+  return entry;
+}
+
+TEST(PrefixCache, FindsTheLongestBeginningAndWhereOthersBranchOff) {
+  PrefixCache cache(int64_t{1} << 20);
+  Tokens long_one(30);
+  for (int i = 0; i < 30; ++i) {
+    long_one[static_cast<size_t>(i)] = i;
+  }
+  const auto first = [&](size_t count) {
+    return Tokens(long_one.begin(), long_one.begin() + count);
+  };
+  const auto short_entry = KeptOf(10);
+  const auto long_entry = KeptOf(10);
+  cache.Add("a", first(5), short_entry);
+  cache.Add("a", first(12), long_entry);
+  Tokens other = first(20);
+  other.push_back(1000);
+  cache.Add("a", other, KeptOf(10));
+  EXPECT_EQ(cache.Find("b", long_one).entry, nullptr);
+  PrefixCache::Found found = cache.Find("a", long_one);
+  EXPECT_EQ(found.entry, long_entry);
+  EXPECT_EQ(found.branch, 19u);  // where `other` went another way
+  cache.Add("a", long_one, KeptOf(10));
+  Tokens third = first(25);
+  third.push_back(-5);
+  found = cache.Find("a", third);
+  EXPECT_EQ(found.entry, long_entry);
+  EXPECT_EQ(found.branch, 24u);
+  found = cache.Find("a", first(7));
+  EXPECT_EQ(found.entry, short_entry);
+  EXPECT_EQ(found.branch, 0u);
+  EXPECT_EQ(cache.num_found(), 11 + 11 + 4);
+}
+
+TEST(PrefixCache, TheOldestLeaveFirst) {
+  PrefixCache cache(3 * 1700);
+  const auto is_kept = [&](int32_t token) {
+    return cache.Find("a", {token, token, 7}).entry != nullptr;
+  };
+  for (const int32_t token : {1, 2, 3}) {
+    cache.Add("a", {token, token}, KeptOf(1000));
+  }
+  EXPECT_TRUE(is_kept(1));
+  cache.Add("a", {4, 4}, KeptOf(1000));
+  EXPECT_FALSE(is_kept(2));
+  EXPECT_TRUE(is_kept(1) && is_kept(3) && is_kept(4));
+  cache.Add("a", {5, 5}, KeptOf(100'000));  // more than there may be
+  EXPECT_TRUE(is_kept(4) && !is_kept(5));
+  cache.Add("b", {6, 6}, KeptOf(4000));
+  EXPECT_FALSE(is_kept(1) || is_kept(3) || is_kept(4));
+  EXPECT_LE(cache.num_bytes(), 3 * 1700);
 }
 
 }  // namespace

@@ -335,6 +335,25 @@ def test_a_prompt_without_an_encoder(tmp_path):
                 one.decode()
         assert client.stream(prompt=[2, 3], **options).result().tokens == (2, 3, best([2, 3]))
 
+    # A state moves between servers with one key.
+    (tmp_path / "key").write_bytes(b"what signs the states of both servers")
+    keyed = {"warm_up": False, "state_key_file": tmp_path / "key", "prefix_cache_bytes": 1 << 20}
+    with beamwright.serve(bundle, **keyed) as one, beamwright.serve(bundle, **keyed) as other:
+        with one.client() as client:
+            state = client.decode(prompt=[2], return_state=True, **options).state
+            assert client.decode(prompt=[2, 3] * 8, **options).cached_prefix_length == 0
+            assert client.decode(prompt=[2, 3] * 8, **options).cached_prefix_length == 16
+        with other.client() as client:
+            assert client.decode(prompt=[3], state=state, **options).tokens == (3, best([2, 3]))
+            assert client.decode(state=state, **options).tokens == (best([2]),)
+            assert client.stream(prompt=[3], state=state, **options).result().tokens == (3, best([2, 3]))
+            with pytest.raises(beamwright.InvalidArgumentError, match="state: its signature is wrong"):
+                client.decode(prompt=[3], state=state[:-1] + bytes([state[-1] ^ 1]), **options)
+            with pytest.raises(beamwright.ArgumentTypeError, match="state is str"):
+                client.decode(prompt=[3], state="x", **options)
+            with pytest.raises(beamwright.ArgumentTypeError, match="a source as well"):
+                client.decode([4], state=state, **options)
+
 
 ENCODER = """<?xml version="1.0"?>
 <net name="encoder" version="11">

@@ -96,6 +96,8 @@ def decoded(message: Any, source: str | None, response: Any) -> Decoded:
         response.model,
         response.version,
         response.numerics,
+        message.state,
+        message.cached_prefix_length,
     )
 
 

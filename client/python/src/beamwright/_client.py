@@ -168,6 +168,7 @@ class Client(BaseClient):
         source: SourceLike | None = None,
         *,
         prompt: TargetLike | None = None,
+        state: bytes | None = None,
         model: str | None = None,
         version: str | int | None = None,
         timeout: float | None = None,
@@ -180,6 +181,8 @@ class Client(BaseClient):
                 features [length, ...]; Features; Picture; WithInputs; or DecoderInputs.
             prompt: In the source's place, of a model without an encoder: text or token ids that the
                 answers go on from; "" to begin anew.
+            state: With a prompt: the `state` of an earlier answer (`return_state`), behind which the
+                prompt is read.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds.
@@ -193,7 +196,7 @@ class Client(BaseClient):
             DeadlineExceededError: The time was up.
         """
         request = self._decode_request("decode", model, version, options)
-        text = set_source_or_prompt(request.sources.add(), request.options, source, prompt)
+        text = set_source_or_prompt(request.sources.add(), request.options, source, prompt, state)
         response = self._call(_wire.DECODE, request, timeout)
         return _answers.decoded(_answers.only(response, "decoded"), text, response)
 
@@ -301,6 +304,7 @@ class Client(BaseClient):
         source: SourceLike | None = None,
         *,
         prompt: TargetLike | None = None,
+        state: bytes | None = None,
         provisional: bool = False,
         model: str | None = None,
         version: str | int | None = None,
@@ -312,6 +316,7 @@ class Client(BaseClient):
         Args:
             source: As for decode.
             prompt: As for decode.
+            state: As for decode.
             provisional: Also report the best hypothesis so far, which may change.
             model: The model's name.
             version: Its version or a label.
@@ -323,7 +328,7 @@ class Client(BaseClient):
         """
         request = self._decode_request("stream", model, version, options, _wire.StreamDecodeRequest())
         request.provisional = bool(provisional)
-        text = set_source_or_prompt(request.source, request.options, source, prompt)
+        text = set_source_or_prompt(request.source, request.options, source, prompt, state)
 
         def start(left: float | None) -> Any:
             return self._connection.stub(_wire.STREAM_DECODE)(

@@ -124,6 +124,7 @@ class Model:
         source: SourceLike | None = None,
         *,
         prompt: TargetLike | None = None,
+        state: bytes | None = None,
         timeout: float | None = None,
         **options: Unpack[DecodeOptions],
     ) -> Decoded:
@@ -134,6 +135,8 @@ class Model:
                 features [length, ...]; Features; Picture; WithInputs; or DecoderInputs.
             prompt: In the source's place, of a model without an encoder: text or token ids that the
                 answers go on from; "" to begin anew.
+            state: With a prompt: the `state` of an earlier answer (`return_state`), behind which the
+                prompt is read.
             timeout: Seconds.
             **options: What is left out, or None, is as the model says.
 
@@ -142,7 +145,7 @@ class Model:
             DeadlineExceededError: The time was up.
         """
         request = _calls.decode_request("decode", None, None, options)
-        text = set_source_or_prompt(request.sources.add(), request.options, source, prompt)
+        text = set_source_or_prompt(request.sources.add(), request.options, source, prompt, state)
         response = self._call("decode", request, _wire.DecodeResponse, timeout)
         return _answers.decoded(_answers.only(response, "decoded"), text, response)
 

@@ -178,6 +178,10 @@ class DecodeOptions(TypedDict, total=False):
     """What an n-best list holds once: tokens or text. Of equal texts the best is returned, so that
     there may be fewer. Default tokens.
     """
+    return_state: bool | None
+    """Whether the model's state behind the target prefix is returned, from which later requests go
+    on. Default false.
+    """
     fusion: Mapping[str, float] | None
     """Adds weight times the log-probability of a scorer of the model. At most 8 of them."""
     lexical_shortlist: bool | None
@@ -268,6 +272,7 @@ DECODE_OPTIONS = {
     "attention": Rule(kind="enum", type="AttentionName", text='What is returned of the attention over the source: none, hard (an alignment) or soft (also all weights). Default none.', choices={'none': 1, 'hard': 2, 'soft': 3}),
     "trace": Rule(kind="int", type="int", text='Each step is returned with the candidates that it chose and this number of the best others, with reasons; 0 is off. 0 to 1024 candidates; default 0.', minimum=0, maximum=1024),
     "distinct": Rule(kind="enum", type="DistinctName", text='What an n-best list holds once: tokens or text. Of equal texts the best is returned, so that there may be fewer. Default tokens.', choices={'tokens': 1, 'text': 2}),
+    "return_state": Rule(kind="bool", type="bool", text="Whether the model's state behind the target prefix is returned, from which later requests go on. Default false."),
     "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. At most 8 of them.'),
     "lexical_shortlist": Rule(kind="bool", type="bool", text="Whether only tokens are chosen that the model's lexical table has for the source, or frequent ones. Default false."),
     "blank_penalty": Rule(kind="float", type="float", text="Taken off the blank's logit in every frame: above 0 gives more tokens, below 0 fewer. -100 to 100 nats; default 0.", minimum=-100, maximum=100),

@@ -218,6 +218,10 @@ class Decoded:
     version: str = ""
     numerics: str = ""
     """The numerics class: answers of equal class are equal bit for bit."""
+    state: bytes = b""
+    """With `return_state`: the model's state behind the prompt, which later requests take as `state`."""
+    cached_prefix_length: int = field(default=0, compare=False)
+    """Tokens of the prompt that were not read again: their state was kept from another request."""
 
     @property
     def best(self) -> Hypothesis:
