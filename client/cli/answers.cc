@@ -28,6 +28,7 @@ using google::protobuf::Message;
 struct Row {
   std::string rank, score, log_prob, text;
   std::string alignment;  // on a new line, unless it is empty
+  std::string words;      // as alignment
 };
 
 // Details of errors are of types that nothing else here speaks of, and the linker would leave them
@@ -58,6 +59,22 @@ void DropUnknownDetails(Message& message) {
       DropUnknownDetails(*message.GetReflection()->MutableMessage(&message, field));
     }
   }
+}
+
+// word 0.98 [0.99] (0.12-0.40 s): confidence, posterior, time.
+std::string WordList(const v1::Hypothesis& hypothesis) {
+  std::vector<std::string> words;
+  for (const v1::Word& word : hypothesis.words()) {
+    std::string& line =
+        words.emplace_back(absl::StrFormat("%s %.2f", Printable(word.text()), word.confidence()));
+    if (word.has_posterior() && word.posterior() < 1) {
+      absl::StrAppendFormat(&line, " [%.2f]", word.posterior());
+    }
+    if (word.has_begin_ms()) {
+      absl::StrAppendFormat(&line, " (%.2f-%.2f s)", word.begin_ms() / 1000, word.end_ms() / 1000);
+    }
+  }
+  return absl::StrJoin(words, ", ");
 }
 
 // With a sign for a space, which separates pairs.
@@ -108,11 +125,12 @@ std::string HypothesisText(const v1::Hypothesis& hypothesis) {
 }
 
 std::string AnswerTable(const std::string& title, const v1::Decoded& decoded) {
-  std::vector<Row> rows = {{"rank", "score", "log-prob", "text", ""}};
+  std::vector<Row> rows = {{"rank", "score", "log-prob", "text", "", ""}};
   for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
     rows.push_back({absl::StrCat(rows.size()), absl::StrFormat("%.4f", hypothesis.score()),
                     absl::StrFormat("%.4f", hypothesis.log_prob()), HypothesisText(hypothesis),
-                    AlignedTokens(hypothesis.text(), hypothesis.tokens(), hypothesis.alignment())});
+                    AlignedTokens(hypothesis.text(), hypothesis.tokens(), hypothesis.alignment()),
+                    WordList(hypothesis)});
   }
   size_t rank_width = 0, score_width = 0, log_prob_width = 0;
   for (const Row& row : rows) {
@@ -126,8 +144,10 @@ std::string AnswerTable(const std::string& title, const v1::Decoded& decoded) {
                           static_cast<int>(score_width), row.score,
                           static_cast<int>(log_prob_width), row.log_prob, row.text);
     const size_t text_column = 2 + rank_width + 2 + score_width + 2 + log_prob_width + 2;
-    if (!row.alignment.empty()) {
-      absl::StrAppend(&table, std::string(text_column, ' '), row.alignment, "\n");
+    for (const std::string& line : {row.alignment, row.words}) {
+      if (!line.empty()) {
+        absl::StrAppend(&table, std::string(text_column, ' '), line, "\n");
+      }
     }
   }
   if (!decoded.unknown_positions().empty()) {

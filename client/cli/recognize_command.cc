@@ -163,7 +163,7 @@ class SegmentPrinter {
   }
 
   void PrintWords(const v1::RecognizedSegment& segment) {
-    for (const v1::RecognizedWord& word : segment.words()) {
+    for (const v1::Word& word : segment.words()) {
       out_ << absl::StrFormat("  %.2f-%.2f s  %.2f  %s\n", word.begin_ms() / 1000,
                               word.end_ms() / 1000, word.confidence(), Printable(word.text()));
     }

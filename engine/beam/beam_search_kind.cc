@@ -110,6 +110,7 @@ absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeRequest(
   const bool returns_state = options.merged.return_state();
   BW_RETURN_IF_ERROR(
       SetPrice(limits, *model, search, options.merged.attention(), returns_state, *request));
+  request->wants_words = options.merged.words();
   if (search.may_be_cut) {
     request->MayBeCut();
   }

@@ -11,6 +11,7 @@
 #include "engine/bundle/text_codec.h"
 #include "engine/request/answer_facts.h"
 #include "engine/request/answer_text.h"
+#include "engine/request/words.h"
 #include "engine/search/beam_search.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
@@ -216,6 +217,9 @@ v1::Decoded MakeReply(const BeamRequest& request, std::vector<search::Hypothesis
                     [&](const search::Hypothesis& one) { return TextOf(request, one); });
   for (const search::Hypothesis& hypothesis : hypotheses) {
     FillHypothesis(request, hypothesis, *decoded.add_hypotheses());
+  }
+  if (request.wants_words) {
+    FillWords(*request.model, *decoded.mutable_hypotheses());
   }
   if (request.wants_lattice) {
     AddLattice(request.search->history(), request.beam_size, *decoded.mutable_lattice());

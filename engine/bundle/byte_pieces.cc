@@ -1,7 +1,5 @@
 #include "engine/bundle/byte_pieces.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -65,16 +63,6 @@ void AppendUtf8(uint32_t code, std::string& text) {
   for (int i = more - 1; i >= 0; --i) {
     text.push_back(static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3F)));
   }
-}
-
-std::string ValidUtf8(absl::string_view bytes) {
-  std::string text;
-  while (!bytes.empty()) {
-    const int size = Utf8Length(bytes);
-    absl::StrAppend(&text, size > 0 ? bytes.substr(0, static_cast<size_t>(size)) : "\xEF\xBF\xBD");
-    bytes.remove_prefix(static_cast<size_t>(std::max(size, 1)));
-  }
-  return text;
 }
 
 }  // namespace beamwright::bundle

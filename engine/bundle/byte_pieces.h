@@ -28,9 +28,6 @@ int ByteOfPiece(absl::string_view piece);
 // Appends the character in UTF-8.
 void AppendUtf8(uint32_t code, std::string& text);
 
-// UTF-8 of bytes: U+FFFD for each that belongs to no character.
-std::string ValidUtf8(absl::string_view bytes);
-
 }  // namespace beamwright::bundle
 
 #endif  // BEAMWRIGHT_ENGINE_BUNDLE_BYTE_PIECES_H_

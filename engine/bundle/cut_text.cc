@@ -1,8 +1,6 @@
 #include "engine/bundle/cut_text.h"
 
 #include <algorithm>
-#include <iterator>
-#include <utility>
 
 #include "engine/bundle/utf8.h"
 
@@ -61,17 +59,6 @@ std::vector<int32_t> CutText(absl::string_view text, size_t longest, TokenLookUp
     rest.remove_prefix(size);
   }
   return ids;
-}
-
-bool BeginsUnspaced(absl::string_view text) {
-  constexpr std::pair<char32_t, char32_t> kRanges[] = {
-      {0x0E00, 0x0EFF}, {0x1000, 0x109F}, {0x1780, 0x17FF},   {0x2E80, 0x312F},
-      {0x31A0, 0x31BF}, {0x31F0, 0x31FF}, {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},
-      {0xF900, 0xFAFF}, {0xFF00, 0xFFEF}, {0x1B000, 0x1B16F}, {0x20000, 0x323AF}};
-  char32_t c = 0;
-  return Utf8Length(text, &c) > 0 &&
-         std::any_of(std::begin(kRanges), std::end(kRanges),
-                     [c](const auto& range) { return c >= range.first && c <= range.second; });
 }
 
 }  // namespace beamwright::bundle

@@ -25,10 +25,6 @@ std::vector<int32_t> CutIntoFewest(absl::string_view text, size_t longest, Token
 // The longest tokens from the left, or, where they leave something over, the fewest.
 std::vector<int32_t> CutText(absl::string_view text, size_t longest, TokenLookUp find);
 
-// Whether text begins with a character of a script that has no spaces between words: Han, Kana,
-// Bopomofo, Thai, Lao, Khmer, Myanmar, and the punctuation and full-width forms used with them.
-bool BeginsUnspaced(absl::string_view text);
-
 }  // namespace beamwright::bundle
 
 #endif  // BEAMWRIGHT_ENGINE_BUNDLE_CUT_TEXT_H_

@@ -97,6 +97,10 @@ class JoinerCodec : public CodecBase {
     return absl::StrCat(is_joined ? "" : " ", piece.text);
   }
 
+  std::string WrittenBehind(int32_t id, int32_t before) const override {
+    return Written(id, before < 0 || Piece(before).joins_behind);
+  }
+
   int32_t TokenId(const std::string& token) const override { return vocabulary_.Find(token); }
   std::string TokenText(int32_t id) const override {
     return id >= 0 && id < size() ? vocabulary_.token(id) : absl::StrCat("<", id, ">");

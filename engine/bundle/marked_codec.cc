@@ -61,14 +61,6 @@ bool SpaceIsFirst(v1::SubwordMark mark) {
   return mark != v1::SUBWORD_MARK_UNFINISHED && mark != v1::SUBWORD_MARK_WORD_END;
 }
 
-bool EndsUnspaced(absl::string_view text) {
-  size_t at = text.size();
-  while (at > 0 && (static_cast<unsigned char>(text[at - 1]) & 0xC0) == 0x80) {
-    --at;
-  }
-  return at > 0 && BeginsUnspaced(text.substr(at - 1));
-}
-
 // What a token writes. No space is written between characters of scripts that have none.
 std::string Surface(const std::string& token, v1::SubwordMark mark,
                     const absl::flat_hash_map<char32_t, char>& table) {

@@ -54,6 +54,10 @@ class TextCodec {
   // writes these of all ids, U+FFFD for bytes that are no character, and in some forms without a
   // space at its end.
   virtual std::string Written(int32_t id, bool is_first) const = 0;
+  // The same behind the last id that is not begin, end or pad; -1: the text begins.
+  virtual std::string WrittenBehind(int32_t id, int32_t before) const {
+    return Written(id, before < 0);
+  }
   // Decode without what was written from some place on; `rest`: the bytes from there on.
   std::string DecodeBefore(absl::Span<const int32_t> ids, absl::string_view rest) const;
 

@@ -1,7 +1,11 @@
 #include "engine/bundle/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 
 namespace beamwright::bundle {
@@ -55,6 +59,35 @@ std::string LowercaseLatin(absl::string_view text) {
     at += static_cast<size_t>(length);
   }
   return result;
+}
+
+std::string ValidUtf8(absl::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const int size = Utf8Length(bytes);
+    absl::StrAppend(&text, size > 0 ? bytes.substr(0, static_cast<size_t>(size)) : "\xEF\xBF\xBD");
+    bytes.remove_prefix(static_cast<size_t>(std::max(size, 1)));
+  }
+  return text;
+}
+
+bool BeginsUnspaced(absl::string_view text) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0x0E00, 0x0EFF}, {0x1000, 0x109F}, {0x1780, 0x17FF},   {0x2E80, 0x312F},
+      {0x31A0, 0x31BF}, {0x31F0, 0x31FF}, {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},
+      {0xF900, 0xFAFF}, {0xFF00, 0xFFEF}, {0x1B000, 0x1B16F}, {0x20000, 0x323AF}};
+  char32_t c = 0;
+  return Utf8Length(text, &c) > 0 &&
+         std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [c](const auto& range) { return c >= range.first && c <= range.second; });
+}
+
+bool EndsUnspaced(absl::string_view text) {
+  size_t at = text.size();
+  while (at > 0 && (static_cast<unsigned char>(text[at - 1]) & 0xC0) == 0x80) {
+    --at;
+  }
+  return at > 0 && BeginsUnspaced(text.substr(at - 1));
 }
 
 }  // namespace beamwright::bundle

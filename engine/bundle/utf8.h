@@ -19,6 +19,15 @@ absl::Status SplitCharacters(absl::string_view text, std::vector<absl::string_vi
 // is.
 std::string LowercaseLatin(absl::string_view text);
 
+// UTF-8 of bytes: U+FFFD for each that belongs to no character.
+std::string ValidUtf8(absl::string_view bytes);
+
+// Whether text begins or ends with a character of a script that has no spaces between words: Han,
+// Kana, Bopomofo, Thai, Lao, Khmer, Myanmar, and the punctuation and full-width forms used with
+// them.
+bool BeginsUnspaced(absl::string_view text);
+bool EndsUnspaced(absl::string_view text);
+
 }  // namespace beamwright::bundle
 
 #endif  // BEAMWRIGHT_ENGINE_BUNDLE_UTF8_H_

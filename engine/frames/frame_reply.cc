@@ -7,6 +7,7 @@
 #include "engine/frames/frame_request.h"
 #include "engine/model/parts.h"
 #include "engine/request/answer_facts.h"
+#include "engine/request/words.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
 
@@ -53,6 +54,9 @@ v1::Decoded MakeFrameReply(const FrameRequest& request) {
   v1::Decoded decoded;
   for (v1::Hypothesis& hypothesis : MakeHypotheses(request)) {
     *decoded.add_hypotheses() = std::move(hypothesis);
+  }
+  if (request.wants_words) {
+    FillWords(*request.model, *decoded.mutable_hypotheses());
   }
   if (request.is_scoring && request.is_scored()) {
     const std::vector<search::FrameScore> scores = request.Scores();

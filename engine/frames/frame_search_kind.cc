@@ -75,6 +75,7 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeRequest(
   }
   request->most_texts =
       options.merged.distinct() == v1::DISTINCT_TEXT ? options.merged.n_best() : 0;
+  request->wants_words = options.merged.words();
   request->StartSearch();
   return request;
 }
@@ -118,6 +119,7 @@ absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeStreamRequest(
   }
   request->most_texts =
       options.merged.distinct() == v1::DISTINCT_TEXT ? options.merged.n_best() : 0;
+  request->wants_words = options.merged.words();
   request->StartSearch();
   return request;
 }

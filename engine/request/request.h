@@ -55,6 +55,7 @@ struct Request {
   CallOptions call;
   // > 0: of hypotheses with one text the answer has the best, and at most this number in all.
   int most_texts = 0;
+  bool wants_words = false;
   bool may_be_cut = false;  // the search may answer with what it has
   // When it is to; in the infinite future: never.
   absl::Time cut_at = absl::InfiniteFuture();

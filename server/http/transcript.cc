@@ -67,7 +67,7 @@ void WriteSegments(const Transcript& transcript, JsonWriter& json) {
 void WriteWords(const Transcript& transcript, JsonWriter& json) {
   json.Key("words").BeginArray();
   for (const v1::RecognizedSegment& segment : transcript.segments) {
-    for (const v1::RecognizedWord& word : segment.words()) {
+    for (const v1::Word& word : segment.words()) {
       json.BeginObject().Key("word").String(word.text());
       json.Key("start").Double(AsSeconds(word.begin_ms()));
       json.Key("end").Double(AsSeconds(word.end_ms())).EndObject();

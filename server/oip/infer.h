@@ -25,6 +25,7 @@ struct OutputTensor {
   bool if_named = false;
   // What the search must return of the attention for it.
   v1::Attention attention = v1::ATTENTION_NONE;
+  bool words = false;  // whether it needs them
 };
 // All outputs; those without if_named in the order in which they are answered where a request names
 // none.

@@ -239,11 +239,14 @@ absl::Status ReadOutputs(const inference::ModelInferRequest& request, AnswerForm
 }
 
 // An output that is asked for is returned, whatever the option said.
-void AskForAttention(const AnswerForm& form, v1::DecodeOptions& options) {
+void AskForOutputs(const AnswerForm& form, v1::DecodeOptions& options) {
   for (const int index : form.outputs) {
     const v1::Attention needed = OutputTensors()[static_cast<size_t>(index)].attention;
     if (needed > v1::ATTENTION_NONE && needed > options.attention()) {
       options.set_attention(needed);
+    }
+    if (OutputTensors()[static_cast<size_t>(index)].words) {
+      options.set_words(true);
     }
   }
 }
@@ -266,7 +269,7 @@ absl::StatusOr<InferJob> ReadInferRequest(const serving::ModelRegistry& models,
   BW_ASSIGN_OR_RETURN(const std::vector<InputTensor> tensors, ReadInputs(request));
   const engine::DecodeModel& model = *result.job.model;
   BW_RETURN_IF_ERROR(ReadOutputs(request, result.form));
-  AskForAttention(result.form, parameters.options);
+  AskForOutputs(result.form, parameters.options);
   // Before n_best is read: it may be anything.
   BW_RETURN_IF_ERROR(engine::CheckOptions(model, parameters.options));
   BW_RETURN_IF_ERROR(AddSources(model, tensors, result.job.request));

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/base/check.h"
+#include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 #include "server/oip/datatypes.h"
 #include "server/oip/infer.h"
@@ -31,6 +32,8 @@ constexpr OutputTensor kOutputs[] = {
      v1::ATTENTION_HARD},
     {"attention", "FP32", 4, "weight of each source position for each token; padded with 0", true,
      v1::ATTENTION_SOFT},
+    {"words", "BYTES", 2, "words of each text in JSON; padded with empty text", true,
+     v1::ATTENTION_NONE, true},
 };
 
 // How far the tensors of an answer reach.
@@ -40,6 +43,25 @@ struct Extents {
   int tokens = 0;
   int positions = 0;  // of sources
 };
+
+std::string WordsJson(const v1::Hypothesis& hypothesis) {
+  JsonWriter json;
+  json.BeginArray();
+  for (const v1::Word& word : hypothesis.words()) {
+    json.BeginObject().Key("text").String(word.text());
+    if (word.has_begin_ms()) {
+      json.Key("begin_ms").Double(word.begin_ms()).Key("end_ms").Double(word.end_ms());
+    }
+    json.Key("confidence").Double(word.confidence());
+    if (word.has_posterior()) {
+      json.Key("posterior").Double(word.posterior());
+    }
+    json.Key("first_token").Int(word.first_token()).Key("num_tokens").Int(word.num_tokens());
+    json.EndObject();
+  }
+  json.EndArray();
+  return json.text();
+}
 
 void AppendString(absl::string_view text, std::string& raw) {
   const auto size = static_cast<uint32_t>(text.size());
@@ -101,6 +123,8 @@ void AppendHypothesis(const OutputTensor& tensor, const v1::Hypothesis* hypothes
   const bool given = hypothesis != nullptr;
   if (output == "text") {
     AppendString(given ? absl::string_view(hypothesis->text()) : "", raw);
+  } else if (output == "words") {
+    AppendString(given ? WordsJson(*hypothesis) : "", raw);
   } else if (tensor.rank >= 3) {
     AppendTokens(output, given ? *hypothesis : v1::Hypothesis::default_instance(), extents, raw);
   } else if (output == "scores") {

@@ -9,6 +9,7 @@
 #include "engine/model/parts.h"
 #include "engine/request/prepared_source.h"
 #include "engine/request/sound_source.h"
+#include "engine/request/words.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
@@ -17,7 +18,6 @@
 #include "ops/base/steady_time.h"
 #include "server/serving/endpoint_rules.h"
 #include "server/serving/sources_call.h"
-#include "server/serving/words.h"
 
 namespace beamwright::serving {
 namespace {
@@ -408,13 +408,17 @@ v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment,
   for (v1::Hypothesis& hypothesis : segment.hypotheses) {
     *made.add_hypotheses() = std::move(hypothesis);
   }
-  if (made.hypotheses_size() > 0) {
-    for (const Word& word : WordsOf(*model_, made.hypotheses(0))) {
-      v1::RecognizedWord& added = *made.add_words();
-      added.set_text(word.text);
-      added.set_begin_ms(made.begin_ms() + word.begin_ms);
-      added.set_end_ms(made.begin_ms() + word.end_ms);
-      added.set_confidence(word.confidence);
+  if (made.hypotheses_size() > 0 && summary_.frame_ms() > 0) {
+    engine::FillWords(*model_, *made.mutable_hypotheses());
+    for (v1::Word& word : *made.mutable_hypotheses(0)->mutable_words()) {
+      if (word.has_begin_ms()) {
+        word.set_begin_ms(made.begin_ms() + word.begin_ms());
+        word.set_end_ms(made.begin_ms() + word.end_ms());
+        *made.add_words() = std::move(word);
+      }
+    }
+    for (v1::Hypothesis& hypothesis : *made.mutable_hypotheses()) {
+      hypothesis.clear_words();
     }
   }
   summary_.set_num_segments(summary_.num_segments() + 1);

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "absl/strings/str_replace.h"
+#include "engine/request/words.h"
 #include "ops/base/json_writer.h"
-#include "server/serving/words.h"
 
 namespace beamwright::websocket {
 namespace {
@@ -47,11 +47,17 @@ std::string SherpaJson::Write(const v1::RecognizedSegment& segment, bool is_fina
     json.Key(unknown).BeginArray().EndArray();
   }
   json.Key("words").BeginArray();
-  for (const serving::Word& word : serving::WordsOf(model_, best)) {
-    json.BeginObject().Key("word").String(word.text);
-    json.Key("start").Double(Seconds(word.begin_ms));
-    json.Key("end").Double(Seconds(word.end_ms));
-    json.Key("confidence").Double(std::round(word.confidence * 1000) / 1000).EndObject();
+  google::protobuf::RepeatedPtrField<v1::Hypothesis> said;
+  *said.Add() = best;
+  engine::FillWords(model_, said);
+  for (const v1::Word& word : said[0].words()) {
+    if (!word.has_begin_ms()) {
+      continue;
+    }
+    json.BeginObject().Key("word").String(word.text());
+    json.Key("start").Double(Seconds(word.begin_ms()));
+    json.Key("end").Double(Seconds(word.end_ms()));
+    json.Key("confidence").Double(std::round(word.confidence() * 1000) / 1000).EndObject();
   }
   json.EndArray();
   json.Key("segment").Int(segment.number());

@@ -70,6 +70,10 @@ TEST(DecodeCommandTest, PrintsAnAlignedTable) {
           characters->add_tokens(token);
           characters->add_alignment(token % 3);
         }
+        v1::Word& word = *characters->add_words();
+        word.set_text("c");
+        word.set_confidence(0.5);
+        word.set_posterior(0.25);
         decoded->add_unknown_positions(2);
         decoded->add_unknown_positions(5);
         return grpc::Status::OK;
@@ -87,6 +91,7 @@ TEST(DecodeCommandTest, PrintsAnAlignedTable) {
             "     3    0.0000     0.0000  \\x1b[31mred\n"
             "     4    0.0000     0.0000  c é\n"
             "                             c-1 ␣-0 é-0\n"
+            "                             c 0.50 [0.25]\n"
             "  not in the vocabulary, read as the unknown token: position 2, 5\n");
 }
 

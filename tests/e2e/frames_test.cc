@@ -71,6 +71,7 @@ class FramesTest : public ::testing::Test {
 
 TEST_F(FramesTest, EveryProtocolAnswersAlike) {
   request_.mutable_options()->set_full_sum(true);
+  request_.mutable_options()->set_words(true);
   const auto decoded = client_->Decode(request_, absl::Now() + absl::Minutes(1));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   const v1::Hypothesis& best = decoded->results(0).decoded().hypotheses(0);
@@ -79,6 +80,10 @@ TEST_F(FramesTest, EveryProtocolAnswersAlike) {
   EXPECT_THAT(best.token_durations(), ElementsAre(2, 1));
   EXPECT_NEAR(best.alignment_log_prob(), 4 * std::log(0.8), 1e-5);
   EXPECT_GT(best.full_log_prob(), best.alignment_log_prob());
+  ASSERT_EQ(best.words_size(), 2);
+  EXPECT_EQ(best.words(0).text(), "a");
+  EXPECT_EQ(best.words(1).first_token(), 1);
+  EXPECT_GT(best.words(1).confidence(), 0.7);
 
   httplib::Client http("127.0.0.1", server_->http_port());
   http.set_read_timeout(std::chrono::minutes(2));
@@ -100,19 +105,22 @@ TEST_F(FramesTest, EveryProtocolAnswersAlike) {
       http.Post("/v2/models/frames/infer",
                 absl::StrCat(R"({"inputs": [{"name": "source_features", "datatype": "FP32",)",
                              R"( "shape": [1, 4, 3], "data": [)", numbers, R"(]}],)",
-                             R"( "outputs": [{"name": "text"}, {"name": "token_frames"}]})"),
+                             R"( "outputs": [{"name": "text"}, {"name": "token_frames"}, )",
+                             R"({"name": "words"}]})"),
                 "application/json");
   ASSERT_TRUE(infer);
   EXPECT_EQ(infer->status, 200) << infer->body;
   EXPECT_THAT(infer->body, HasSubstr("\"a b\""));
   EXPECT_THAT(infer->body, HasSubstr("[0,3]"));
+  EXPECT_THAT(infer->body, HasSubstr(R"([{\"text\":\"a\",\"confidence\":)"));
 
   std::ofstream(folder_ + "/frames.f32", std::ios::binary) << Bytes();
   const auto line = ops::testing_tools::RunProgram(
       {BEAMWRIGHT_PROGRAM, "decode", "--server", server_->address(), "--features",
-       folder_ + "/frames.f32", "--features-shape", "4,3"});
+       folder_ + "/frames.f32", "--features-shape", "4,3", "--words"});
   EXPECT_EQ(line.exit_code, 0) << line.errors;
   EXPECT_THAT(line.output, HasSubstr("a b"));
+  EXPECT_THAT(line.output, HasSubstr("a 0.64, b 0.80"));
 }
 
 TEST_F(FramesTest, TargetsAreScoredAndFaultsNamed) {

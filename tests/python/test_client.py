@@ -33,6 +33,18 @@ def test_decode_has_what_the_server_says(client):
     assert len(best.tokens) == len(best.token_log_probs) == 8
     assert math.isclose(sum(best.token_log_probs), best.log_prob, rel_tol=1e-6)
     assert math.isclose(best.log_prob / 8, best.score, rel_tol=1e-6)
+    assert best.words == ()
+
+
+def test_words(client):
+    answer = client.decode("recurrent", beam_size=5, n_best=3, words=True)
+    words = answer.best.words
+    assert [word.text for word in words] == answer.text.split()
+    assert [word.first_token for word in words] == list(range(7))
+    assert words[0].begin_ms is None
+    shares = np.exp([one.score for one in answer])
+    heard = [one.text.split()[1] == words[1].text for one in answer]  # the second word differs
+    assert math.isclose(words[1].posterior, shares[heard].sum() / shares.sum(), rel_tol=1e-6)
 
 
 def test_equal_requests_have_equal_answers_whatever_the_time(client):

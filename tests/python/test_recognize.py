@@ -122,6 +122,7 @@ def test_sound(client, tmp_path, rate):
     heard = client.recognize(path, model="tones").result()
     assert heard.text == "t3 t17 t8"
     words = heard.segments[0].words
+    assert words[0].posterior == 1
     assert [word.text for word in words] == ["t3", "t17", "t8"]
     assert all(word.begin_ms < word.end_ms and 0 < word.confidence <= 1 for word in words)
     assert sorted(word.begin_ms for word in words) == [word.begin_ms for word in words]

@@ -159,6 +159,7 @@ TEST(JoinerCodecTest, ASpaceStandsWhereNoTokenJoins) {
   EXPECT_THAT(text->ids, ElementsAre(1, 0, 4));
   EXPECT_THAT(text->unknown_positions, ElementsAre(1));
   EXPECT_FALSE(Marked(v1::SUBWORD_MARK_WORD_BEGIN, "￭a\nb￭\n")->Encode("aba c").ok());
+  ExpectWrittenInARow(*codec);
 }
 
 // The text of an answer, read as a target, is tokens that write the same text.

@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "engine/bundle/byte_pieces.h"
 #include "engine/bundle/text_codec.h"
+#include "engine/bundle/utf8.h"
 
 namespace beamwright::bundle {
 
@@ -28,13 +28,13 @@ inline void ExpectWrittenInARow(const TextCodec& codec, bool drops_spaces = fals
     std::vector<int32_t> ids(random() % 7);
     std::string bytes;
     std::vector<size_t> starts;
-    bool is_first = true;
+    int32_t last = -1;
     for (int32_t& id : ids) {
       id = static_cast<int32_t>(random() %
                                 static_cast<size_t>(codec.size() + (drops_spaces ? 0 : 1)));
       starts.push_back(bytes.size());
-      bytes += codec.Written(id, is_first);
-      is_first = is_first && codec.Written(id, false).empty();
+      bytes += codec.WrittenBehind(id, last);
+      last = codec.Written(id, false).empty() && last < 0 ? -1 : id;
     }
     const std::string text = shown(codec.Decode(ids));
     const std::string written = shown(ValidUtf8(bytes));

@@ -119,6 +119,7 @@ TEST(InferRequestTest, ANamedOutputRaisesTheAttentionAskedForAndNeverLowersIt) {
   EXPECT_EQ(attention("none", "alignment"), v1::ATTENTION_HARD);
   EXPECT_EQ(attention("hard", "attention"), v1::ATTENTION_SOFT);
   EXPECT_EQ(attention("soft", "alignment"), v1::ATTENTION_SOFT);
+  EXPECT_EQ(attention("none", "words"), v1::ATTENTION_NONE);
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ TEST_F(RecognitionTest, WordsHaveTimesAndConfidences) {
   const v1::RecognizedSegment segment = Recognized("tones", samples);
   std::vector<std::string> words;
   double end_ms = 0;
-  for (const v1::RecognizedWord& word : segment.words()) {
+  for (const v1::Word& word : segment.words()) {
     words.push_back(word.text());
     EXPECT_GE(word.begin_ms(), end_ms);
     EXPECT_GT(word.end_ms(), word.begin_ms());
@@ -221,7 +221,7 @@ TEST_F(RecognitionTest, KeywordsAreSure) {
   std::vector<std::string> sure;
   for (const v1::RecognizedSegment& segment : answer.segments) {
     double confidence = segment.words().empty() ? 0 : 1;
-    for (const v1::RecognizedWord& word : segment.words()) {
+    for (const v1::Word& word : segment.words()) {
       confidence = std::min(confidence, word.confidence());
     }
     sure.push_back(confidence > 0.5 ? TextOf(segment) : "");

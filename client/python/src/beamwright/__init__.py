@@ -54,7 +54,6 @@ from ._types import (
     Picture,
     Recognition,
     RecognizedSegment,
-    RecognizedWord,
     RecognizeUpdate,
     Scored,
     ScoredTarget,
@@ -68,6 +67,7 @@ from ._types import (
     TopTokens,
     Translation,
     WithInputs,
+    Word,
 )
 from ._version import __version__
 
@@ -141,7 +141,6 @@ __all__ = [
     "RecognizeStream",
     "RecognizeUpdate",
     "RecognizedSegment",
-    "RecognizedWord",
     "ResourceExhaustedError",
     "RpcError",
     "ScoreOptions",
@@ -162,6 +161,7 @@ __all__ = [
     "UnavailableError",
     "UnimplementedError",
     "WithInputs",
+    "Word",
     "__version__",
     "from_keras",
     "from_onnx",

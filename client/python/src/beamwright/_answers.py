@@ -26,6 +26,7 @@ from ._types import (
     TensorInfo,
     TopTokens,
     Translation,
+    Word,
 )
 
 _FINISH_REASONS = (
@@ -48,6 +49,19 @@ def _matrix(message: Any) -> Any:
     matrix = np.array(message.values, dtype=np.float32).reshape(message.rows, message.columns)
     matrix.flags.writeable = False
     return matrix
+
+
+def word(message: Any) -> Word:
+    """Of a message Word."""
+    return Word(
+        message.text,
+        message.begin_ms if message.HasField("begin_ms") else None,
+        message.end_ms if message.HasField("end_ms") else None,
+        message.confidence,
+        message.posterior if message.HasField("posterior") else None,
+        message.first_token,
+        message.num_tokens,
+    )
 
 
 def hypothesis(message: Any) -> Hypothesis:
@@ -73,6 +87,7 @@ def hypothesis(message: Any) -> Hypothesis:
         tuple(message.token_durations),
         message.alignment_log_prob,
         message.full_log_prob if message.HasField("full_log_prob") else None,
+        tuple(map(word, message.words)),
     )
 
 

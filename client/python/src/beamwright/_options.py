@@ -182,6 +182,10 @@ class DecodeOptions(TypedDict, total=False):
     """Whether the model's state behind the target prefix is returned, from which later requests go
     on. Default false.
     """
+    words: bool | None
+    """Whether answers have the words of their texts, with confidences and, of searches by frames,
+    times. Default false.
+    """
     fusion: Mapping[str, float] | None
     """Adds weight times the log-probability of a scorer of the model. At most 8 of them."""
     lexical_shortlist: bool | None
@@ -273,6 +277,7 @@ DECODE_OPTIONS = {
     "trace": Rule(kind="int", type="int", text='Each step is returned with the candidates that it chose and this number of the best others, with reasons; 0 is off. 0 to 1024 candidates; default 0.', minimum=0, maximum=1024),
     "distinct": Rule(kind="enum", type="DistinctName", text='What an n-best list holds once: tokens or text. Of equal texts the best is returned, so that there may be fewer. Default tokens.', choices={'tokens': 1, 'text': 2}),
     "return_state": Rule(kind="bool", type="bool", text="Whether the model's state behind the target prefix is returned, from which later requests go on. Default false."),
+    "words": Rule(kind="bool", type="bool", text='Whether answers have the words of their texts, with confidences and, of searches by frames, times. Default false.'),
     "fusion": Rule(kind="fusion", type="Mapping[str, float]", text='Adds weight times the log-probability of a scorer of the model. At most 8 of them.'),
     "lexical_shortlist": Rule(kind="bool", type="bool", text="Whether only tokens are chosen that the model's lexical table has for the source, or frequent ones. Default false."),
     "blank_penalty": Rule(kind="float", type="float", text="Taken off the blank's logit in every frame: above 0 gives more tokens, below 0 fewer. -100 to 100 nats; default 0.", minimum=-100, maximum=100),

@@ -10,7 +10,7 @@ import grpc
 
 from . import _answers, _requests, _sound, _wire
 from ._errors import ArgumentTypeError, Code, invalid, make_error
-from ._types import Features, Recognition, RecognizedSegment, RecognizedWord, RecognizeUpdate, StableTokens
+from ._types import Features, Recognition, RecognizedSegment, RecognizeUpdate, StableTokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,7 +173,7 @@ def segment(message: Any) -> RecognizedSegment:
         message.num_frames,
         message.begin_ms,
         message.end_ms,
-        tuple(RecognizedWord(word.text, word.begin_ms, word.end_ms, word.confidence) for word in message.words),
+        tuple(map(_answers.word, message.words)),
     )
 
 

@@ -123,6 +123,23 @@ class TopTokens:
     log_probs: tuple[float, ...]
 
 
+@dataclass(frozen=True)
+class Word:
+    """A word of a text: what white space separates, or a token of a script without spaces."""
+
+    text: str
+    begin_ms: float | None
+    """Of the source, as is end_ms; None outside of searches by frames whose frames have a known duration."""
+    end_ms: float | None
+    confidence: float
+    """The geometric mean of its tokens' probabilities."""
+    posterior: float | None = None
+    """Of the best hypothesis' words: the share of the list, by score, that has the word in this place."""
+    first_token: int = 0
+    """In the hypothesis' tokens."""
+    num_tokens: int = 0
+
+
 @dataclass(frozen=True, repr=False)
 class Hypothesis:
     """One answer of an n-best list. `attention` has no part in comparisons."""
@@ -161,6 +178,8 @@ class Hypothesis:
     """Of the best alignment alone, in searches by frames; log_prob is the sum over merged alignments."""
     full_log_prob: float | None = None
     """With `full_sum`: the sum over all alignments."""
+    words: tuple[Word, ...] = ()
+    """With `words`: those of the text."""
 
     def __str__(self) -> str:
         return self.text or " ".join(map(str, self.tokens))
@@ -294,18 +313,6 @@ class StreamUpdate:
 
 
 @dataclass(frozen=True)
-class RecognizedWord:
-    """A word of a segment's best hypothesis."""
-
-    text: str
-    begin_ms: float
-    """Of the source, as is end_ms."""
-    end_ms: float
-    confidence: float
-    """The geometric mean of its tokens' probabilities."""
-
-
-@dataclass(frozen=True)
 class RecognizedSegment:
     """A part of a source that was recognised while it was sent."""
 
@@ -319,7 +326,7 @@ class RecognizedSegment:
     begin_ms: float
     """0 where the model does not say how long a frame is, as is end_ms."""
     end_ms: float
-    words: tuple[RecognizedWord, ...] = ()
+    words: tuple[Word, ...] = ()
     """Of the best hypothesis; none where the model does not say how long a frame is."""
 
     @property

@@ -1,0 +1,199 @@
+#include "engine/request/words.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/bundle/text_codec.h"
+#include "engine/bundle/utf8.h"
+
+namespace beamwright::engine {
+namespace {
+
+using Hypotheses = google::protobuf::RepeatedPtrField<v1::Hypothesis>;
+using Words = google::protobuf::RepeatedPtrField<v1::Word>;
+
+// Adds the words of a hypothesis, token by token.
+class WordReader {
+ public:
+  WordReader(const DecodeModel& model, v1::Hypothesis& hypothesis)
+      : codec_(model.target()), frame_ms_(model.config().frame_ms()), hypothesis_(hypothesis) {}
+
+  void Run() {
+    for (int i = 0; i < hypothesis_.tokens_size(); ++i) {
+      const int32_t token = hypothesis_.tokens(i);
+      if (token != codec_.begin_id() && token != codec_.pad_id() &&
+          !absl::c_linear_search(codec_.end_ids(), token)) {
+        ReadToken(i, codec_.WrittenBehind(token, before_));
+        before_ = token;
+      }
+    }
+    for (v1::Word& word : *hypothesis_.mutable_words()) {
+      word.set_text(bundle::ValidUtf8(word.text()));
+    }
+    CutAtText();
+  }
+
+ private:
+  void ReadToken(int place, absl::string_view written) {
+    bool is_first_part = true;
+    while (!written.empty()) {
+      const bool is_space = absl::ascii_isspace(static_cast<unsigned char>(written[0]));
+      const auto end = std::find_if(written.begin(), written.end(), [is_space](unsigned char c) {
+        return absl::ascii_isspace(c) != is_space;
+      });
+      const absl::string_view part(written.data(), static_cast<size_t>(end - written.begin()));
+      written.remove_prefix(part.size());
+      if (!is_space) {
+        ReadPart(place, part, is_first_part);
+      }
+      goes_on_ = !is_space;
+      is_first_part = false;
+    }
+  }
+
+  void ReadPart(int place, absl::string_view part, bool begins_token) {
+    Words& words = *hypothesis_.mutable_words();
+    const bool is_apart =
+        goes_on_ && begins_token &&
+        (bundle::BeginsUnspaced(part) || bundle::EndsUnspaced(words.rbegin()->text()));
+    if (!goes_on_ || is_apart) {
+      words.Add()->set_first_token(place);
+      log_prob_ = 0;
+    }
+    v1::Word& word = *words.rbegin();
+    absl::StrAppend(word.mutable_text(), part);
+    word.set_num_tokens(place - word.first_token() + 1);
+    log_prob_ += place < hypothesis_.token_log_probs_size() ? hypothesis_.token_log_probs(place) : 0;
+    word.set_confidence(std::exp(std::min(log_prob_ / word.num_tokens(), 0.0)));
+    if (frame_ms_ > 0 && place < hypothesis_.token_frames_size()) {
+      const double begin_ms = frame_ms_ * hypothesis_.token_frames(place);
+      const int duration =
+          place < hypothesis_.token_durations_size() ? hypothesis_.token_durations(place) : 1;
+      if (!word.has_begin_ms()) {
+        word.set_begin_ms(begin_ms);
+      }
+      word.set_end_ms(begin_ms + frame_ms_ * std::max(duration, 1));
+    }
+  }
+
+  // Stop strings end a text before its tokens do.
+  void CutAtText() {
+    const auto is_written = [](unsigned char c) { return !absl::ascii_isspace(c); };
+    auto left = static_cast<size_t>(
+        std::count_if(hypothesis_.text().begin(), hypothesis_.text().end(), is_written));
+    Words& words = *hypothesis_.mutable_words();
+    int num_left = 0;
+    for (; num_left < words.size() && left > 0; ++num_left) {
+      std::string& text = *words.Mutable(num_left)->mutable_text();
+      text.resize(std::min(text.size(), left));
+      left -= text.size();
+    }
+    words.DeleteSubrange(num_left, words.size() - num_left);
+  }
+
+  const bundle::TextCodec& codec_;
+  const double frame_ms_;
+  v1::Hypothesis& hypothesis_;
+  int32_t before_ = -1;   // the last token that is part of the text
+  bool goes_on_ = false;  // whether what follows may belong to the last word
+  double log_prob_ = 0;   // of the last word's tokens
+};
+
+// Adds `weight` to the shares of those words that `other` has in the same place: by the fewest
+// substitutions, insertions and deletions. Takes what it compares off num_pairs_left; false: there
+// are more.
+bool AddShares(const Words& words, const Words& other, double weight, size_t& num_pairs_left,
+               std::vector<double>& shares) {
+  const auto equal = [&](int i, int j) { return words[i].text() == other[j].text(); };
+  const int shortest = std::min(words.size(), other.size());
+  int begin = 0;
+  while (begin < shortest && equal(begin, begin)) {
+    shares[static_cast<size_t>(begin++)] += weight;
+  }
+  int num_last = 0;
+  while (begin + num_last < shortest &&
+         equal(words.size() - num_last - 1, other.size() - num_last - 1)) {
+    ++num_last;
+    shares[static_cast<size_t>(words.size() - num_last)] += weight;
+  }
+  const auto rows = static_cast<size_t>(words.size() - begin - num_last);
+  const auto columns = static_cast<size_t>(other.size() - begin - num_last);
+  if (rows * columns > num_pairs_left) {
+    return false;
+  }
+  num_pairs_left -= rows * columns;
+  // costs[i][j]: of the first i words and j others.
+  std::vector<std::vector<uint32_t>> costs(rows + 1, std::vector<uint32_t>(columns + 1));
+  const auto same = [&](size_t i, size_t j) {
+    return equal(begin + static_cast<int>(i) - 1, begin + static_cast<int>(j) - 1);
+  };
+  for (size_t i = 0; i <= rows; ++i) {
+    for (size_t j = 0; j <= columns; ++j) {
+      costs[i][j] = i == 0   ? static_cast<uint32_t>(j)
+                    : j == 0 ? static_cast<uint32_t>(i)
+                             : std::min({costs[i - 1][j] + 1, costs[i][j - 1] + 1,
+                                         costs[i - 1][j - 1] + (same(i, j) ? 0 : 1)});
+    }
+  }
+  for (size_t i = rows, j = columns; i > 0 && j > 0;) {
+    const bool is_same = same(i, j);
+    if (costs[i][j] == costs[i - 1][j - 1] + (is_same ? 0 : 1)) {
+      shares[static_cast<size_t>(begin) + i - 1] += is_same ? weight : 0;
+      --i;
+      --j;
+    } else if (costs[i][j] == costs[i - 1][j] + 1) {
+      --i;
+    } else {
+      --j;
+    }
+  }
+  return true;
+}
+
+void FillPosteriors(Hypotheses& hypotheses) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (const v1::Hypothesis& hypothesis : hypotheses) {
+    most = std::max(most, hypothesis.score());
+  }
+  if (!std::isfinite(most)) {
+    return;
+  }
+  Words& words = *hypotheses[0].mutable_words();
+  std::vector<double> shares(static_cast<size_t>(words.size()), 0);
+  size_t num_pairs_left = kMostWordPairs;
+  double sum = 0;
+  for (const v1::Hypothesis& hypothesis : hypotheses) {
+    const double weight = std::exp(hypothesis.score() - most);
+    sum += weight;
+    if (!AddShares(words, hypothesis.words(), weight, num_pairs_left, shares)) {
+      return;
+    }
+  }
+  for (int i = 0; i < words.size(); ++i) {
+    words[i].set_posterior(std::min(shares[static_cast<size_t>(i)] / sum, 1.0));
+  }
+}
+
+}  // namespace
+
+void FillWords(const DecodeModel& model, Hypotheses& hypotheses) {
+  for (v1::Hypothesis& hypothesis : hypotheses) {
+    hypothesis.clear_words();
+    if (!hypothesis.text().empty()) {
+      WordReader(model, hypothesis).Run();
+    }
+  }
+  if (!hypotheses.empty()) {
+    FillPosteriors(hypotheses);
+  }
+}
+
+}  // namespace beamwright::engine
