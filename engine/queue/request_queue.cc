@@ -117,16 +117,27 @@ absl::Status RequestQueue::Push(std::unique_ptr<Request>& request, const Moment&
 absl::Status RequestQueue::CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,
                                          const Moment& moment) const {
   const absl::Time now = moment.now;
-  const double rate = RowStepsPerSecond(moment);
+  double rate = RowStepsPerSecond(moment);
   if (!options_.forecast_deadlines || !forecast.sure || rate <= 0 ||
       queued.deadline == absl::InfiniteFuture() || (queue_.size() == 0 && running_cost_ == 0)) {
     return absl::OkStatus();
   }
   const double ahead = queue_.CostAhead(queued);
   // A ticket costs 1 at least: less is what is left of sums.
-  const bool waits = ahead >= 1 || moment.running.rows + queued.rows > options_.max_rows;
+  bool waits = ahead >= 1 || moment.running.rows + queued.rows > options_.max_rows;
+  double running = running_cost_ / 2;
+  FairQueue::Room room;
+  DivideByCost(moment.now, room);
+  if (const double took = absl::ToDoubleSeconds(forecast.took);
+      queued.cost > room.heavy_cost && took > 0) {
+    // Few of them run at a time, so that all that is ahead may go no faster than they do.
+    const int most = kRowsBesideOthers * options_.num_threads;
+    rate = std::min(rate, queued.cost * std::max(1, most / queued.rows) / took);
+    waits = waits || queued.rows > room.rows_of_heavy;
+    running = running_cost_;
+  }
   const absl::Duration wait =
-      waits ? absl::Seconds((ahead + running_cost_ / 2) / rate) : absl::ZeroDuration();
+      waits ? absl::Seconds((ahead + running) / rate) : absl::ZeroDuration();
   if (now + wait + forecast.took <= queued.deadline) {
     return absl::OkStatus();
   }

@@ -564,6 +564,36 @@ TEST_F(AdmissionTest, AForecastForACallIsATurnOfTheOther) {
   EXPECT_THAT(Refusal(std::move(own)), HasSubstr("expected in 57m46s,"));
 }
 
+// Next to a client with a short source, long ones run one after the other, however many rows there
+// are: 1,600 row-steps in 95 seconds each, though 64 are made in a second.
+TEST_F(AdmissionTest, AForecastForAHeavySourceCountsThatOthersRunBeforeIt) {
+  StartAsWorkIs(int64_t{1} << 30, /*threads=*/1);
+  for (int i = 0; i < 20; ++i) {
+    Enqueue(64);
+    const Admission::Requests running = Take();
+    ASSERT_EQ(running.size(), 1U);
+    clock_stands_at += absl::Seconds(1);
+    Answer(*running[0]);
+  }
+  Enqueue(1);
+  Answer(*Take().at(0));
+  const auto ask = [this] {
+    auto request = Ask(16);
+    request->source.source_length = 199;
+    request->max_steps = 100;
+    request->knows_steps = true;
+    return request;
+  };
+  std::unique_ptr<Request> first = ask();
+  ASSERT_TRUE(admission_->Enqueue(first).ok());
+  const Admission::Requests running = Take();
+  ASSERT_EQ(running.size(), 1U);
+  EXPECT_THAT(Refusal(ask()), HasSubstr("expected in 3m10"));
+  std::unique_ptr<Request> second = ask();
+  ASSERT_TRUE(admission_->Enqueue(second).ok());
+  EXPECT_THAT(Refusal(ask()), HasSubstr("expected in 4m45"));
+}
+
 class ArrivingTest : public AdmissionTest {
  protected:
   void StartWith(int64_t max_bytes) {
