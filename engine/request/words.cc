@@ -71,7 +71,8 @@ class WordReader {
     v1::Word& word = *words.rbegin();
     absl::StrAppend(word.mutable_text(), part);
     word.set_num_tokens(place - word.first_token() + 1);
-    log_prob_ += place < hypothesis_.token_log_probs_size() ? hypothesis_.token_log_probs(place) : 0;
+    log_prob_ +=
+        place < hypothesis_.token_log_probs_size() ? hypothesis_.token_log_probs(place) : 0;
     word.set_confidence(std::exp(std::min(log_prob_ / word.num_tokens(), 0.0)));
     if (frame_ms_ > 0 && place < hypothesis_.token_frames_size()) {
       const double begin_ms = frame_ms_ * hypothesis_.token_frames(place);
