@@ -31,7 +31,11 @@ class WordReader {
       const int32_t token = hypothesis_.tokens(i);
       if (token != codec_.begin_id() && token != codec_.pad_id() &&
           !absl::c_linear_search(codec_.end_ids(), token)) {
-        ReadToken(i, codec_.WrittenBehind(token, before_));
+        const std::string written = codec_.WrittenBehind(token, before_);
+        if (written.empty()) {
+          log_prob_ += LogProb(i);  // of the word's tokens, if the word goes on
+        }
+        ReadToken(i, written);
         before_ = token;
       }
     }
@@ -59,6 +63,10 @@ class WordReader {
     }
   }
 
+  double LogProb(int place) const {
+    return place < hypothesis_.token_log_probs_size() ? hypothesis_.token_log_probs(place) : 0;
+  }
+
   void ReadPart(int place, absl::string_view part, bool begins_token) {
     Words& words = *hypothesis_.mutable_words();
     const bool is_apart =
@@ -71,8 +79,7 @@ class WordReader {
     v1::Word& word = *words.rbegin();
     absl::StrAppend(word.mutable_text(), part);
     word.set_num_tokens(place - word.first_token() + 1);
-    log_prob_ +=
-        place < hypothesis_.token_log_probs_size() ? hypothesis_.token_log_probs(place) : 0;
+    log_prob_ += LogProb(place);
     word.set_confidence(std::exp(std::min(log_prob_ / word.num_tokens(), 0.0)));
     if (frame_ms_ > 0 && place < hypothesis_.token_frames_size()) {
       const double begin_ms = frame_ms_ * hypothesis_.token_frames(place);

@@ -176,6 +176,7 @@ TEST(WordsTest, AnAnswerHasThemWhereTheyAreAskedFor) {
   source.mutable_ids()->add_ids(3);
   v1::DecodeOptions options;
   options.set_n_best(4);
+  options.set_min_length(4);
   options.set_max_length(6);
   const auto without = engine->DecodeAndWait(model, source, options);
   options.set_words(true);
@@ -185,7 +186,7 @@ TEST(WordsTest, AnAnswerHasThemWhereTheyAreAskedFor) {
   EXPECT_EQ(TextsOf(with->hypotheses(0)),
             (std::vector<std::string>(
                 absl::StrSplit(with->hypotheses(0).text(), ' ', absl::SkipEmpty()))));
-  EXPECT_GT(with->hypotheses(0).words_size(), 0);
+  ASSERT_GT(with->hypotheses(0).words_size(), 0) << with->ShortDebugString();
   // A stop string ends a text amid its tokens.
   const std::string last = with->hypotheses(0).words().rbegin()->text();
   options.add_stop_strings(last.substr(last.size() - 1));
