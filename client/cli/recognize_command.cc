@@ -39,7 +39,6 @@ struct RecognizeFlags {
   v1::Endpoint endpoint;
   bool ends_segments = false;
   bool json = false;
-  bool words = false;
   std::optional<SubtitleForm> subtitles;
   std::string output_dir;  // empty: standard output
 
@@ -157,7 +156,7 @@ class SegmentPrinter {
       }
       out_ << HypothesisText(hypothesis) << "\n";
     }
-    if (flags_.words) {
+    if (flags_.config.options().words()) {
       PrintWords(segment);
     }
   }
@@ -372,8 +371,6 @@ Command AddRecognizeCommand(CLI::App& parent) {
   app->add_flag_callback(
          "--provisional", [flags] { flags->config.set_provisional(true); },
          "Also print the best hypothesis so far, which may change.")
-      ->group("Output");
-  app->add_flag("--words", flags->words, "Print each word with its time and confidence.")
       ->group("Output");
   app->add_flag("--json", flags->json, "Print each message of the server as a line of JSON.")
       ->group("Output");

@@ -68,8 +68,9 @@ ALLOWED = {
     "tools/bundle": [*ENGINE, "ops/numpy", "tools/graph"],
     "tools": ["ops/base", "tools/graph", "tools/bundle"],
     "server/access": ENGINE,
-    # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http.
-    "server/serving": [*ENGINE, "server/access"],
+    # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http. Grammars are compiled in
+    # turns of clients, as the engine's queue has them.
+    "server/serving": [*ENGINE, "engine/queue", "server/access"],
     # Texts into sentences and back: above serving, below the protocols that translate.
     "server/translate": SERVING,
     "server/oip": SERVING,
