@@ -1,17 +1,18 @@
-"""A translation model of Firefox's form and the programs that run such models: CPU time a core, in turns.
+"""A translation model of Firefox's form and the programs that run such models: CPU time a core, and wall time, in turns.
 
-    translation_peers.py GRAPH BUNDLE MODEL.bin VOCABULARY SHORTLIST SENTENCES
+    translation_peers.py BENCH BUNDLE MODEL.bin VOCABULARY SHORTLIST SENTENCES
 
-GRAPH is the program beamwright-graph, BUNDLE what its `init` made of the other files. The peers are measured where this
+BENCH is the program beamwright-bench, BUNDLE what `beamwright-graph init` made of the other files. The peers are measured where this
 Python has them: bergamot 0.4.5 (wheels for Python 3.10 alone) and fxtranslate 0.5.0, with 8 bits and the shortlist, or, where
-MODEL ends in .npz, as OPUS-MT's do, pymarian 1.12.42 in f32; then SHORTLIST may be -. All have one thread and beam size 1. Tokens are those of each one's own answers, by the vocabulary, with </s>. Prints a table: medians over rounds.
+MODEL ends in .npz, as OPUS-MT's do, pymarian 1.12.42 in f32; then SHORTLIST may be -. All have beam size 1 and --threads threads, fxtranslate one. Tokens are those of each one's own
+answers, by the vocabulary, with </s>. Prints a table: medians over rounds.
 """
 
 import argparse
 import importlib.machinery
 import importlib.util
+import json
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def bergamot(options):
     module = bergamot_module()
     if module is None:
         return {}
-    service = module.Service(module.ServiceConfig(numWorkers=1, logLevel="off"))
+    service = module.Service(module.ServiceConfig(numWorkers=options.threads, logLevel="off"))
     model = service.modelFromConfig(BERGAMOT.format(model=options.model, vocabulary=options.vocabulary,
                                                     shortlist=options.shortlist))
     plain = module.ResponseOptions(qualityScores=False, alignment=False, HTML=False)
@@ -86,7 +87,7 @@ def pymarian(options):
         shortlist = "" if options.shortlist == "-" else f" --shortlist {options.shortlist}"
         return module.Translator(
             f"--models {options.model} --vocabs {options.vocabulary} {options.vocabulary} --beam-size 1 --normalize 1 "
-            f"--max-length-factor 2 --cpu-threads 1 --mini-batch {batch} --maxi-batch 10 --maxi-batch-sort src --workspace 512 "
+            f"--max-length-factor 2 --cpu-threads {options.threads} --mini-batch {batch} --maxi-batch 10 --maxi-batch-sort src --workspace 512 "
             f"--quiet --quiet-translation{shortlist}")
 
     alone, together = translator(1), translator(24)
@@ -95,19 +96,21 @@ def pymarian(options):
 
 
 def beamwright(options):
-    """CPU milliseconds a sentence and tokens a core second, by number of sentences in flight."""
-    done = subprocess.run([options.graph, "cost", options.bundle, "--sources", options.sentences, "--concurrency", "1,32",
-                           "--beam-size", "1", "--seconds", str(options.seconds)], check=True, capture_output=True, text=True)
-    rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)$", done.stdout, re.MULTILINE)
-    return {f"Beamwright, {flight} in flight": (float(ms), float(tokens)) for flight, _, tokens, ms in rows}
+    """{name: (sentences, tokens, CPU seconds, wall seconds)}, by number of sentences in flight."""
+    done = subprocess.run([options.bench, "decode", "--model", options.bundle, "--sources", options.sentences, "--concurrency", "1",
+                           "32", "--beam", "1", "--threads", str(options.threads), "--seconds", str(options.seconds), "--json"],
+                          check=True, capture_output=True, text=True)
+    return {f"Beamwright, {case['concurrency']} in flight":
+            tuple(case[key] for key in ("sentences", "tokens", "cpu_seconds", "seconds")) for case in json.loads(done.stdout)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    for name in ("graph", "bundle", "model", "vocabulary", "shortlist", "sentences"):
+    for name in ("bench", "bundle", "model", "vocabulary", "shortlist", "sentences"):
         parser.add_argument(name)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="of each of Beamwright's measurements")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--copies", type=int, default=1,
                         help="of each sentence, one after the other: a batch of copies has the shortlist of each, so that "
                              "bergamot's batches answer as it does one at a time")
@@ -129,15 +132,15 @@ def measure(options, lines):
             found.setdefault(name, []).append(result)
         for name, run in peers.items():
             run(lines[:2])
-            begin = time.process_time()
+            begin, began = time.process_time(), time.monotonic()
             answers = run(lines)
-            seconds = time.process_time() - begin
-            count = sum(len(ids) + 1 for ids in tokens.encode(answers))
-            found.setdefault(name, []).append((1000 * seconds / len(lines), count / seconds))
-    print("| | CPU ms a sentence | output tokens a core second |\n|---|---|---|")
+            seconds, wall = time.process_time() - begin, time.monotonic() - began
+            found.setdefault(name, []).append((len(lines), sum(len(ids) + 1 for ids in tokens.encode(answers)), seconds, wall))
+    print("| | CPU ms a sentence | output tokens a core second | output tokens a second |\n|---|---|---|---|")
     for name, results in found.items():
-        print(f"| {name} | {statistics.median(ms for ms, _ in results):.2f} | "
-              f"{statistics.median(rate for _, rate in results):.0f} |")
+        print(f"| {name} | {statistics.median(1000 * cpu / sentences for sentences, _, cpu, _ in results):.2f} | "
+              f"{statistics.median(count / cpu for _, count, cpu, _ in results):.0f} | "
+              f"{statistics.median(count / wall for _, count, _, wall in results):.0f} |")
 
 
 if __name__ == "__main__":

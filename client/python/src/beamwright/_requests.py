@@ -143,7 +143,7 @@ def set_source(message: Any, source: Any) -> str | None:
 
 
 def set_source_or_prompt(message: Any, options: Any, source: Any, prompt: Any, state: Any) -> str | None:
-    """As set_source; where there is a prompt, the Source is empty or a state, and answers begin with the prompt."""
+    """As set_source; with a prompt, the Source is empty or a state, and answers begin with the prompt."""
     if state is not None:
         if not isinstance(state, bytes):
             raise ArgumentTypeError(f"state is {_kind_of(state)}; the bytes that an answer had are expected")
