@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 # Lower it with each pass over the text; it never rises.
-LIMIT = 28
+LIMIT = 27
 WORDS = re.compile(
     r"\b((?i:told|tells?|beside|likewise|whoever|nobody|somebody|so many|what is more|of its own|of their own|"
     r"stands (in|on|alone))|is none|are none)\b(?!=)")
