@@ -106,7 +106,7 @@ void StreamTranslateCall::Advance() {
     messages_.clear();
   }
   if (!end_.has_value()) {
-    return;  // the translator is still to say its last
+    return;  // the translation goes on
   }
   finished_ = true;
   end = failure_.ok() ? *end_ : failure_;

@@ -52,6 +52,17 @@ bundle::Bundle OneHotBundle(const std::vector<float>& table) {
   return bundle;
 }
 
+void ExpectSameAnswers(const absl::StatusOr<v1::Decoded>& got,
+                       const absl::StatusOr<v1::Decoded>& want) {
+  ASSERT_TRUE(want.ok() && got.ok()) << got.status();
+  ASSERT_EQ(got->hypotheses_size(), want->hypotheses_size());
+  for (int i = 0; i < got->hypotheses_size(); ++i) {
+    EXPECT_THAT(got->hypotheses(i).tokens(),
+                ::testing::ElementsAreArray(want->hypotheses(i).tokens()));
+    EXPECT_EQ(got->hypotheses(i).score(), want->hypotheses(i).score());
+  }
+}
+
 TEST(OneHot, AnswersAreThoseOfIds) {
   const std::vector<float> table = engine_testing::RandomTable(8);
   const auto ids = DecodeModel::Compile(engine_testing::TableBundle(table, {}));
@@ -71,15 +82,8 @@ TEST(OneHot, AnswersAreThoseOfIds) {
     v1::DecodeOptions options;
     options.set_beam_size(1 + static_cast<int>(random() % 6));
     options.set_n_best(options.beam_size());
-    const auto want = (*engine)->DecodeAndWait(*ids, source, options);
-    const auto got = (*engine)->DecodeAndWait(*one_hot, source, options);
-    ASSERT_TRUE(want.ok() && got.ok()) << got.status();
-    ASSERT_EQ(got->hypotheses_size(), want->hypotheses_size());
-    for (int i = 0; i < got->hypotheses_size(); ++i) {
-      EXPECT_THAT(got->hypotheses(i).tokens(),
-                  ::testing::ElementsAreArray(want->hypotheses(i).tokens()));
-      EXPECT_EQ(got->hypotheses(i).score(), want->hypotheses(i).score());
-    }
+    ExpectSameAnswers((*engine)->DecodeAndWait(*one_hot, source, options),
+                      (*engine)->DecodeAndWait(*ids, source, options));
   }
 }
 
@@ -115,15 +119,8 @@ TEST(OneHot, ABeginMayBeAVectorOfZeros) {
     v1::DecodeOptions options;
     options.set_beam_size(6);
     options.set_n_best(6);
-    const auto want = (*engine)->DecodeAndWait(*ids, source, options);
-    const auto got = (*engine)->DecodeAndWait(*one_hot, source, options);
-    ASSERT_TRUE(want.ok() && got.ok()) << got.status();
-    ASSERT_EQ(got->hypotheses_size(), want->hypotheses_size());
-    for (int i = 0; i < got->hypotheses_size(); ++i) {
-      EXPECT_THAT(got->hypotheses(i).tokens(),
-                  ::testing::ElementsAreArray(want->hypotheses(i).tokens()));
-      EXPECT_EQ(got->hypotheses(i).score(), want->hypotheses(i).score());
-    }
+    ExpectSameAnswers((*engine)->DecodeAndWait(*one_hot, source, options),
+                      (*engine)->DecodeAndWait(*ids, source, options));
   }
 }
 

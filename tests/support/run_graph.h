@@ -2,7 +2,11 @@
 #ifndef BEAMWRIGHT_TESTS_SUPPORT_RUN_GRAPH_H_
 #define BEAMWRIGHT_TESTS_SUPPORT_RUN_GRAPH_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,6 +61,25 @@ inline void ExpectSameBits(const std::vector<ops::Tensor>& got,
         0)
         << "output " << i;
   }
+}
+
+// Both graphs compute the same bits of one f32 input of that shape, whose elements count from 1.
+inline void ExpectSame(const ops::Graph& built, const ops::Graph& changed,
+                       const ops::Shape& shape) {
+  std::vector<float> values(static_cast<size_t>(ops::NumElements(shape)));
+  std::iota(values.begin(), values.end(), 1.0f);
+  const ops::Tensor x = ops::Tensor::Of<float>(shape, values);
+  const auto expected = RunAsItIs(built, {x});
+  const auto actual = RunAsItIs(changed, {x});
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  ExpectSameBits(*actual, *expected);
+}
+
+// Nodes of one operator.
+inline int64_t Count(const ops::Graph& graph, const std::string& op) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                       [&](const ops::Node& node) { return node.op == op; });
 }
 
 }  // namespace beamwright::testing_support

@@ -1,7 +1,6 @@
 // Graphs of many layers whose shapes hang on each other: all of it folds, however deep, and with
 // work that grows as the graph does.
 #include <algorithm>
-#include <numeric>
 
 #include "gtest/gtest.h"
 #include "ops/compile/row_proof.h"
@@ -13,17 +12,14 @@
 namespace beamwright::ops {
 namespace {
 
+using testing_support::Count;
+using testing_support::ExpectSame;
 using testing_support::GraphBuilder;
 using testing_support::RunAsItIs;
 using Value = GraphBuilder::Value;
 
 constexpr int64_t kWidth = 4;
 constexpr int kDeep = 60;
-
-int64_t Count(const Graph& graph, const std::string& op) {
-  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                       [&](const Node& node) { return node.op == op; });
-}
 
 Value Extent(GraphBuilder& graph, Value value, int64_t axis) {
   return graph.Add("Gather", {graph.Add("ShapeOf", {value}), graph.Ints({axis}), graph.Int(0)});
@@ -90,17 +86,6 @@ Graph Folded(Graph graph, const OperatorSet& operators, const std::vector<int>& 
   const absl::Status status = FoldShapes(graph, *info, {operators, row_axes}).status();
   EXPECT_TRUE(status.ok()) << status;
   return graph;
-}
-
-void ExpectSame(const Graph& built, const Graph& folded, const Shape& shape) {
-  std::vector<float> values(static_cast<size_t>(NumElements(shape)));
-  std::iota(values.begin(), values.end(), 1.0f);
-  const Tensor x = Tensor::Of<float>(shape, values);
-  const auto expected = RunAsItIs(built, {x});
-  const auto actual = RunAsItIs(folded, {x});
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  ASSERT_TRUE(actual.ok()) << actual.status();
-  testing_support::ExpectSameBits(*actual, *expected);
 }
 
 using Build = Graph (*)(int num_layers);

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing_support::Carried;
+using testing_support::Count;
 using testing_support::ExpectSameBits;
 using testing_support::GraphBuilder;
 using testing_support::Iteration;
@@ -41,11 +42,6 @@ std::vector<std::string> Names(const Graph& graph, const std::vector<int>& ports
     names.push_back(PortName(graph, port));
   }
   return names;
-}
-
-int64_t Count(const Graph& graph, const std::string& op) {
-  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                       [&](const Node& node) { return node.op == op; });
 }
 
 Graph Inferred(Graph graph) {

@@ -6,19 +6,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <random>
 
 #include "ops/loop/loop_body.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/run_graph.h"
 
 namespace beamwright::ops {
 namespace {
 
 using ::testing::HasSubstr;
 using testing_support::Carried;
+using testing_support::Count;
 using testing_support::GraphBuilder;
 using testing_support::Scanned;
 using testing_support::Sliced;
@@ -36,11 +37,6 @@ Tensor Random(Shape shape, uint32_t seed) {
     tensor.mutable_data<float>()[i] = uniform(random);
   }
   return tensor;
-}
-
-int64_t Count(const Graph& graph, const std::string& op) {
-  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                       [&](const Node& node) { return node.op == op; });
 }
 
 // How the token comes into the body.

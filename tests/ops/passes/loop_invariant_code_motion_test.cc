@@ -17,6 +17,7 @@ namespace beamwright::ops {
 namespace {
 
 using testing_support::Carried;
+using testing_support::Count;
 using testing_support::GraphBuilder;
 using testing_support::Joined;
 using testing_support::Sliced;
@@ -38,11 +39,6 @@ std::vector<Tensor> Run(const Graph& graph, const GraphInfo& info,
   absl::StatusOr<std::vector<Tensor>> outputs = testing_support::RunAsItIs(graph, info, inputs);
   EXPECT_TRUE(outputs.ok()) << outputs.status();
   return outputs.ok() ? *std::move(outputs) : std::vector<Tensor>();
-}
-
-int64_t Count(const Graph& graph, const std::string& op) {
-  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                       [&](const Node& node) { return node.op == op; });
 }
 
 const Node& LoopOf(const Graph& graph) {

@@ -1,7 +1,6 @@
 // Scores by relative position that a graph picks through computed indices: one node, with the same
 // bits, and only where the indices are those of a moving window.
 #include <algorithm>
-#include <numeric>
 
 #include "gtest/gtest.h"
 #include "ops/compile/row_proof.h"
@@ -13,8 +12,8 @@
 namespace beamwright::ops {
 namespace {
 
+using testing_support::ExpectSame;
 using testing_support::GraphBuilder;
-using testing_support::RunAsItIs;
 using Value = GraphBuilder::Value;
 
 constexpr int64_t kHeads = 2;
@@ -81,17 +80,6 @@ Found Fold(Graph graph) {
                                    [](const Node& node) { return node.op == "RelativeShift"; });
   found.graph = std::move(folded.graph);
   return found;
-}
-
-void ExpectSame(const Graph& built, const Graph& folded, const Shape& shape) {
-  std::vector<float> values(static_cast<size_t>(NumElements(shape)));
-  std::iota(values.begin(), values.end(), 0.0f);
-  const Tensor x = Tensor::Of<float>(shape, values);
-  const auto expected = RunAsItIs(built, {x});
-  const auto actual = RunAsItIs(folded, {x});
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  ASSERT_TRUE(actual.ok()) << actual.status();
-  testing_support::ExpectSameBits(*actual, *expected);
 }
 
 // A chunk of 4 steps with 3 steps of the past.

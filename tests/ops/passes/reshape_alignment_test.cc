@@ -16,6 +16,7 @@
 namespace beamwright::ops {
 namespace {
 
+using testing_support::Count;
 using testing_support::ExpectSameBits;
 using testing_support::GraphBuilder;
 using testing_support::RunAsItIs;
@@ -36,11 +37,6 @@ Value Extent(GraphBuilder& graph, Value value, int64_t axis) {
 Value Reshape(GraphBuilder& graph, Value data, const std::vector<Value>& extents) {
   const Value pattern = graph.Add("Concat", extents, {{"axis", int64_t{0}}});
   return graph.Add("Reshape", {data, pattern}, {{"special_zero", false}});
-}
-
-int64_t Count(const Graph& graph, const std::string& op) {
-  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                       [&](const Node& node) { return node.op == op; });
 }
 
 struct Folded {

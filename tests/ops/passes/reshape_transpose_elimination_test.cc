@@ -15,6 +15,7 @@
 namespace beamwright::ops {
 namespace {
 
+using testing_support::Count;
 using testing_support::GraphBuilder;
 using testing_support::RunAsItIs;
 using Value = GraphBuilder::Value;
@@ -35,11 +36,6 @@ Value Reshape(GraphBuilder& graph, Value data, const std::vector<Value>& extents
 }
 
 Graph Folded(Graph graph) { return FoldGraph(std::move(graph), {0}).graph; }
-
-int64_t Count(const Graph& graph, const std::string& op) {
-  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
-                       [&](const Node& node) { return node.op == op; });
-}
 
 void ExpectSame(const Graph& built, const Graph& folded, const Shape& shape) {
   const auto expected = RunAsItIs(built, {Counting(shape)});
