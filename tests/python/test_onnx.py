@@ -1,7 +1,9 @@
 """from_onnx on recorded exports of PyTorch: bundles that decode as ONNX Runtime does."""
 
+import gzip
 import json
 import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -47,13 +49,26 @@ def test_features_and_ids_without_a_vocabulary(tmp_path):
     assert "agree with ONNX Runtime" in made.checked
 
 
-def test_a_recurrent_language_model_answers_as_transformers_does(tmp_path):
-    """Mamba-2 as from_transformers exports it, and the lists that check_transformers.py found with the model itself."""
-    folder = ROOT / "tests" / "python" / "mamba2"
-    made = beamwright.from_onnx(
-        None, folder / "step.onnx", (None, None), tmp_path / "1", begin=0, end=3, flags=["--decoder"]
-    )
-    cases = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
+STEPS = ROOT / "tests" / "python"
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["mamba2/step.onnx", *(f"authors/{name}.onnx.gz" for name in ("rwkv7", "retnet", "gla", "gated_delta"))],
+)
+def test_a_recurrent_language_model_answers_as_its_authors_code_does(tmp_path, file):
+    """Mamba-2 as from_transformers exports it, others out of their authors' code, and the lists that check_transformers.py and
+    check_authors.py found with the code itself."""
+    step = STEPS / file
+    answers = step.with_name("answers.json")
+    if step.suffix == ".gz":
+        answers = step.with_name(step.name.replace(".onnx.gz", ".json"))
+        step = tmp_path / "step.onnx"
+        step.write_bytes(gzip.decompress((STEPS / file).read_bytes()))
+    made = beamwright.from_onnx(None, step, (None, None), tmp_path / "1", begin=0, end=3, flags=["--decoder"])
+    check = [os.environ["BEAMWRIGHT_GRAPH_PROGRAM"], "check", str(made.path)]
+    assert "steps rows of several requests together" in subprocess.run(check, capture_output=True, text=True).stdout
+    cases = json.loads(answers.read_text(encoding="utf-8"))
     assert len(cases) >= 4
     with beamwright.Model(made.path) as model:
         for case in cases:
