@@ -9,30 +9,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "engine/fusion/kenlm_format.h"
+#include "engine/fusion/kenlm_probing.h"
 #include "ops/base/status.h"
 
 namespace beamwright::fusion {
 namespace {
 
 constexpr absl::string_view kMagic = "mmap lm http://kheafield.com/code";
-constexpr absl::string_view kVersion5 = "mmap lm http://kheafield.com/code format version 5\n";
-// The magic (56 bytes), six numbers of 32 bits and one of 64 that say how the machine writes them.
-constexpr size_t kSanityBytes = 88;
-constexpr size_t kFixedBytes = 20;
 constexpr size_t kUnigramBytes = 16;
 constexpr int kProbBits = 31;
 constexpr int kBackoffBits = 32;
-
-template <typename T>
-T At(absl::string_view content, size_t place) {
-  T value;
-  std::memcpy(&value, content.data() + place, sizeof(T));
-  return value;
-}
 
 int BitsFor(uint64_t most) {
   int bits = 0;
@@ -59,7 +50,7 @@ struct PackedLevel {
 
   // bits: at most 57.
   uint64_t Read(uint64_t at, int bits) const {
-    const auto value = At<uint64_t>(bytes, static_cast<size_t>(at / 8));
+    const auto value = KenlmValueAt<uint64_t>(bytes, static_cast<size_t>(at / 8));
     return (value >> (at % 8)) & ((uint64_t{1} << bits) - 1);
   }
   uint64_t Place(uint64_t entry) const { return entry * static_cast<uint64_t>(entry_bits); }
@@ -81,95 +72,15 @@ struct PackedLevel {
 
 class TrieReader {
  public:
-  explicit TrieReader(absl::string_view content) : content_(content) {}
+  TrieReader(absl::string_view content, const KenlmHeader& header)
+      : content_(content), counts_(header.counts) {}
 
-  absl::Status ReadHeader() {
-    constexpr absl::string_view kKinds[] = {
-        "a probing",        "a probing (with rest costs)", "a trie",
-        "a quantised trie", "an array-compressed trie",    "a quantised, array-compressed trie"};
-    constexpr uint32_t kTrie = 2;
-    if (!absl::StartsWith(content_, kVersion5) || content_.size() < kSanityBytes + kFixedBytes) {
-      return Other("another version's");
-    }
-    const auto kind = At<uint32_t>(content_, kSanityBytes + 8);
-    if (kind != kTrie) {
-      return Other(kind < std::size(kKinds) ? kKinds[kind] : "an unknown kind of");
-    }
-    if (At<float>(content_, 56) != 0 || At<float>(content_, 60) != 1 ||
-        At<float>(content_, 64) != -0.5F || At<uint64_t>(content_, 80) != 1) {
-      return Other("another kind of machine's");
-    }
-    if (content_[kSanityBytes + 12] == 0) {
-      return Other("a wordless");
-    }
-    const auto order = static_cast<size_t>(static_cast<unsigned char>(content_[kSanityBytes]));
-    if (order < 2 || order > NgramModel::kMaxOrder) {
-      return Invalid("is a binary of KenLM of order ", order, "; 2 to ", NgramModel::kMaxOrder,
-                     " are allowed");
-    }
-    size_t at = kSanityBytes + kFixedBytes;
-    BW_RETURN_IF_ERROR(Expect(at + 8 * order));
-    for (size_t i = 0; i < order; ++i, at += 8) {
-      counts_.push_back(At<uint64_t>(content_, at));
-      // No n-gram takes less than 4 bytes.
-      if (counts_[i] > content_.size() / 4 || (i == 0 && counts_[i] == 0)) {
-        return Invalid("the header of KenLM's binary says that it has ", counts_[i],
-                       " n-grams of order ", i + 1, ", and the file has ", content_.size(),
-                       " bytes");
-      }
-    }
-    return FindLevels((at + 7) / 8 * 8);
-  }
-
-  // By number; the first is <unk>.
-  absl::StatusOr<std::vector<absl::string_view>> ReadWords() const {
-    std::vector<absl::string_view> words;
-    absl::string_view rest = content_.substr(words_at_);
-    while (words.size() < counts_[0]) {
-      const size_t end = rest.find('\0');
-      if (end == absl::string_view::npos) {
-        return Invalid("KenLM's binary has ", words.size(), " words of ", counts_[0]);
-      }
-      words.push_back(rest.substr(0, end));
-      rest.remove_prefix(end + 1);
-    }
-    if (words[0] != "<unk>") {
-      return Invalid("KenLM's binary has its words in another place");
-    }
-    return words;
-  }
-
-  // ids: by word; -1: the word is no token, and its n-grams are left out.
-  absl::StatusOr<std::vector<Ngram>> ReadNgrams(absl::Span<const int32_t> ids) {
-    ids_ = ids;
-    for (uint64_t word = 0; word < counts_[0]; ++word) {
-      const size_t at = unigrams_at_ + static_cast<size_t>(word) * kUnigramBytes;
-      path_ = {ids[static_cast<size_t>(word)]};
-      BW_RETURN_IF_ERROR(Add(At<float>(content_, at), At<float>(content_, at + 4)));
-      BW_RETURN_IF_ERROR(AddChildren(0, At<uint64_t>(content_, at + 8),
-                                     At<uint64_t>(content_, at + kUnigramBytes + 8)));
-    }
-    return std::move(ngrams_);
-  }
-
- private:
-  static absl::Status Other(absl::string_view kind) {
-    return Invalid("is ", kind,
-                   " binary of KenLM; of these, only tries are read: give the file that "
-                   "`build_binary trie` makes, or the ARPA file that it read, as it is or in gzip");
-  }
-
-  absl::Status Expect(size_t size) const {
-    return size <= content_.size() ? absl::OkStatus()
-                                   : Invalid("KenLM's binary is cut short: it has ",
-                                             content_.size(), " bytes of ", size);
-  }
-
-  absl::Status FindLevels(size_t at) {
-    at += 8 + 8 * static_cast<size_t>(counts_[0]);  // hashes of the words
+  absl::Status FindLevels(const KenlmHeader& header) {
+    hashes_at_ = header.size + 8;
+    size_t at = hashes_at_ + 8 * static_cast<size_t>(counts_[0]);
     unigrams_at_ = at;
     at += (static_cast<size_t>(counts_[0]) + 2) * kUnigramBytes;
-    BW_RETURN_IF_ERROR(Expect(at));
+    BW_RETURN_IF_ERROR(ExpectKenlmSize(content_, at));
     for (size_t i = 1; i < counts_.size(); ++i) {
       PackedLevel& level = levels_.emplace_back();
       const bool is_last = i + 1 == counts_.size();
@@ -180,7 +91,7 @@ class TrieReader {
           level.word_bits + kProbBits + (is_last ? 0 : kBackoffBits + level.next_bits);
       // One entry more, which ends the last one's children; and what an unaligned read may touch.
       const size_t size = (level.Place(level.count + 1) + 7) / 8 + 8;
-      BW_RETURN_IF_ERROR(Expect(at + size));
+      BW_RETURN_IF_ERROR(ExpectKenlmSize(content_, at + size));
       level.bytes = content_.substr(at, size);
       at += size;
     }
@@ -188,6 +99,38 @@ class TrieReader {
     return absl::OkStatus();
   }
 
+  size_t words_at() const { return words_at_; }
+
+  // Words are numbered in the order of their hashes; <unk> is 0 and has none.
+  uint32_t WordOf(uint64_t hash) const {
+    uint64_t first = 0;
+    uint64_t last = counts_[0] - 1;
+    while (first < last) {
+      const uint64_t middle = (first + last) / 2;
+      const auto found = KenlmValueAt<uint64_t>(content_, hashes_at_ + 8 * size_t{middle});
+      if (found == hash) {
+        return static_cast<uint32_t>(middle + 1);
+      }
+      (found < hash ? first : last) = found < hash ? middle + 1 : middle;
+    }
+    return 0;
+  }
+
+  // ids: by word; -1: the word is no token, and its n-grams are left out.
+  absl::StatusOr<std::vector<Ngram>> ReadNgrams(absl::Span<const int32_t> ids) {
+    ids_ = ids;
+    for (uint64_t word = 0; word < counts_[0]; ++word) {
+      const size_t at = unigrams_at_ + static_cast<size_t>(word) * kUnigramBytes;
+      path_ = {ids[static_cast<size_t>(word)]};
+      BW_RETURN_IF_ERROR(
+          Add(KenlmValueAt<float>(content_, at), KenlmValueAt<float>(content_, at + 4)));
+      BW_RETURN_IF_ERROR(AddChildren(0, KenlmValueAt<uint64_t>(content_, at + 8),
+                                     KenlmValueAt<uint64_t>(content_, at + kUnigramBytes + 8)));
+    }
+    return std::move(ngrams_);
+  }
+
+ private:
   // `path_`: the last word first.
   absl::Status Add(float prob, float backoff) {
     if (!std::isfinite(prob) || !std::isfinite(backoff)) {
@@ -231,6 +174,7 @@ class TrieReader {
 
   absl::string_view content_;
   std::vector<uint64_t> counts_;  // by order
+  size_t hashes_at_ = 0;
   size_t unigrams_at_ = 0;
   size_t words_at_ = 0;
   std::vector<PackedLevel> levels_;                // of orders 2 and above
@@ -240,36 +184,105 @@ class TrieReader {
   std::vector<Ngram> ngrams_;
 };
 
+// A file of either kind.
+struct KenlmFile {
+  KenlmHeader header;
+  std::optional<TrieReader> trie;
+  ProbingLayout probing;
+
+  uint64_t num_words() const { return trie.has_value() ? header.counts[0] : probing.num_words; }
+  size_t texts() const { return trie.has_value() ? trie->words_at() : probing.texts; }
+  uint32_t WordOf(absl::string_view content, absl::string_view text) const {
+    const uint64_t hash = KenlmWordHash(text);
+    return trie.has_value() ? trie->WordOf(hash) : probing.WordOf(content, hash);
+  }
+};
+
+absl::StatusOr<KenlmFile> Open(absl::string_view content) {
+  KenlmFile file;
+  BW_ASSIGN_OR_RETURN(file.header, ReadKenlmHeader(content));
+  if (file.header.kind == KenlmHeader::Kind::kTrie) {
+    BW_RETURN_IF_ERROR(file.trie.emplace(content, file.header).FindLevels(file.header));
+  } else {
+    BW_ASSIGN_OR_RETURN(file.probing, FindProbingLayout(content, file.header));
+  }
+  return file;
+}
+
+// By word its token, or -1.
+absl::StatusOr<std::vector<int32_t>> TokensOfWords(absl::string_view content, const KenlmFile& file,
+                                                   const NgramVocabulary& vocabulary,
+                                                   const KenlmTokens& tokens) {
+  if (file.header.has_words) {
+    BW_ASSIGN_OR_RETURN(const std::vector<absl::string_view> words,
+                        ReadKenlmTexts(content, file.texts(), file.num_words()));
+    std::vector<int32_t> ids;
+    bool has_token = false;
+    for (const absl::string_view word : words) {
+      ids.push_back(ids.empty()      ? vocabulary.unknown_word()
+                    : word == "<s>"  ? vocabulary.begin_word()
+                    : word == "</s>" ? vocabulary.end_word()
+                                     : tokens.token_of(word));
+      has_token = has_token || (ids.back() >= 0 && ids.back() < vocabulary.num_tokens);
+    }
+    if (!has_token) {
+      return Invalid("none of the ", words.size(), " unigrams is a token of the target vocabulary");
+    }
+    return ids;
+  }
+  std::vector<int32_t> ids(static_cast<size_t>(file.num_words()), -1);
+  uint64_t num_found = 0;
+  for (int32_t token = 0; token < vocabulary.num_tokens; ++token) {
+    int32_t& id = ids[file.WordOf(content, tokens.word_of(token))];
+    num_found += id < 0 ? 1 : 0;
+    id = token;
+  }
+  ids[0] = vocabulary.unknown_word();
+  for (const auto& [text, id] :
+       {std::pair("<s>", vocabulary.begin_word()), std::pair("</s>", vocabulary.end_word())}) {
+    if (const uint32_t word = file.WordOf(content, text); word != 0) {
+      num_found += ids[word] < 0 ? 1 : 0;
+      ids[word] = id;
+    }
+  }
+  if (2 * num_found < ids.size()) {
+    return Invalid("is a binary of KenLM without the texts of its words, and ", num_found,
+                   " of its ", ids.size(),
+                   " words are tokens of the target vocabulary: a model of words needs its texts, "
+                   "so build it without -v, or give the ARPA file");
+  }
+  return ids;
+}
+
 }  // namespace
 
 bool IsKenlm(absl::string_view content) { return absl::StartsWith(content, kMagic); }
 
-absl::StatusOr<std::shared_ptr<const NgramModel>> ReadKenlm(
-    absl::string_view content, const NgramVocabulary& vocabulary,
-    const std::function<int32_t(absl::string_view)>& token_of) {
-  TrieReader reader(content);
-  BW_RETURN_IF_ERROR(reader.ReadHeader());
-  BW_ASSIGN_OR_RETURN(const std::vector<absl::string_view> words, reader.ReadWords());
-  std::vector<int32_t> ids;
-  bool has_token = false;
-  for (const absl::string_view word : words) {
-    ids.push_back(ids.empty()      ? vocabulary.unknown_word()
-                  : word == "<s>"  ? vocabulary.begin_word()
-                  : word == "</s>" ? vocabulary.end_word()
-                                   : token_of(word));
-    has_token = has_token || (ids.back() >= 0 && ids.back() < vocabulary.num_tokens);
+absl::StatusOr<bool> KenlmHasWords(absl::string_view content) {
+  BW_ASSIGN_OR_RETURN(const KenlmHeader header, ReadKenlmHeader(content));
+  return header.has_words;
+}
+
+absl::StatusOr<std::shared_ptr<const NgramModel>> ReadKenlm(std::string content,
+                                                            const NgramVocabulary& vocabulary,
+                                                            const KenlmTokens& tokens) {
+  BW_ASSIGN_OR_RETURN(KenlmFile file, Open(content));
+  BW_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
+                      TokensOfWords(content, file, vocabulary, tokens));
+  if (!file.trie.has_value()) {
+    return ServeProbing(std::move(content), std::move(file.probing), vocabulary, ids);
   }
-  if (!has_token) {
-    return Invalid("none of the ", words.size(), " unigrams is a token of the target vocabulary");
-  }
-  BW_ASSIGN_OR_RETURN(std::vector<Ngram> ngrams, reader.ReadNgrams(ids));
+  BW_ASSIGN_OR_RETURN(std::vector<Ngram> ngrams, file.trie->ReadNgrams(ids));
   return NgramModel::Create(vocabulary, std::move(ngrams));
 }
 
 absl::StatusOr<std::vector<std::string>> ReadKenlmWords(absl::string_view content) {
-  TrieReader reader(content);
-  BW_RETURN_IF_ERROR(reader.ReadHeader());
-  BW_ASSIGN_OR_RETURN(const std::vector<absl::string_view> words, reader.ReadWords());
+  BW_ASSIGN_OR_RETURN(const KenlmFile file, Open(content));
+  if (!file.header.has_words) {
+    return Invalid("is a binary of KenLM without the texts of its words");
+  }
+  BW_ASSIGN_OR_RETURN(const std::vector<absl::string_view> words,
+                      ReadKenlmTexts(content, file.texts(), file.num_words()));
   std::vector<std::string> others;
   for (const absl::string_view word : words) {
     if (word != "<unk>" && word != "<s>" && word != "</s>") {

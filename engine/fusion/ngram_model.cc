@@ -10,33 +10,56 @@
 namespace beamwright::fusion {
 namespace {
 
-constexpr double kLog10 = 2.302585092994045684;  // ln 10
-
-BW_ALWAYS_INLINE inline float Natural(double log10) {
-  const double natural = log10 * kLog10;
-  return static_cast<float>(natural < 0 ? natural : 0);
-}
-
 bool Before(const Ngram& a, const Ngram& b) {
   return a.words.size() != b.words.size() ? a.words.size() < b.words.size() : a.words < b.words;
 }
 
-}  // namespace
+// N-grams in flat arrays.
+class ListedNgrams final : public NgramModel {
+ public:
+  explicit ListedNgrams(const NgramVocabulary& vocabulary) : vocabulary_(vocabulary) {}
+  absl::Status Build(std::vector<Ngram> ngrams);
 
-absl::StatusOr<std::shared_ptr<const NgramModel>> NgramModel::Create(
-    const NgramVocabulary& vocabulary, std::vector<Ngram> ngrams) {
-  if (ngrams.size() >= static_cast<size_t>(std::numeric_limits<State>::max())) {
-    return Invalid(ngrams.size(), " n-grams; at most ", std::numeric_limits<State>::max() - 1,
-                   " are allowed");
-  }
-  const std::shared_ptr<NgramModel> model(new NgramModel());
-  model->vocabulary_ = vocabulary;
-  BW_RETURN_IF_ERROR(model->Build(std::move(ngrams)));
-  model->MapTokens();
-  return std::shared_ptr<const NgramModel>(model);
-}
+  State Start() const override { return start_; }
+  State Next(State state, int32_t token) const override;
+  void Score(State state, absl::Span<float> log_probs) const override;
+  float LogProb(State state, int32_t token) const override;
+  float LogProbOfEnd(State state) const override;
+  std::vector<float> MostOfTokens() const override;
+  int order() const override { return static_cast<int>(level_starts_.size()) - 2; }
+  int64_t num_ngrams() const override { return static_cast<int64_t>(words_.size()) - 1; }
+  int64_t num_bytes() const override;
 
-absl::Status NgramModel::Build(std::vector<Ngram> ngrams) {
+ private:
+  static constexpr State kRoot = 0;
+  static constexpr State kNone = -1;
+
+  int32_t WordOf(int32_t token) const { return word_of_token_[static_cast<size_t>(token)]; }
+  State Child(State node, int32_t word) const;
+  // log p(word | state); log10_unigram: where no longer n-gram is listed.
+  float LogProbOfWord(State state, int32_t word, float log10_unigram) const;
+  // The longest proper suffix of a node's words that is a node; kNone of the root.
+  void Link(absl::Span<const Ngram> ngrams);
+  void MapTokens();
+  // The tokens that a word stands for: one, several, or none.
+  absl::Span<const int32_t> TokensOf(const int32_t& word) const;
+
+  NgramVocabulary vocabulary_;
+  // Nodes stand level by level, within a level by context and word: the children of node n are
+  // first_child_[n] to first_child_[n + 1] - 1. Node 0 is the empty history.
+  std::vector<int32_t> words_;
+  std::vector<float> log10_probs_;
+  std::vector<float> log10_backoffs_;
+  std::vector<State> suffixes_;
+  std::vector<State> first_child_;
+  std::vector<State> level_starts_;  // by level: its first node; one more at the end
+  std::vector<int32_t> word_of_token_;
+  std::vector<float> unigrams_;          // by token, decimal logarithms
+  std::vector<int32_t> unknown_tokens_;  // that are the word <unk>
+  State start_ = kRoot;
+};
+
+absl::Status ListedNgrams::Build(std::vector<Ngram> ngrams) {
   for (const Ngram& ngram : ngrams) {
     if (ngram.words.empty() || ngram.words.size() > kMaxOrder) {
       return Invalid("line ", ngram.line, ": an n-gram of ", ngram.words.size(), " words; 1 to ",
@@ -82,10 +105,11 @@ absl::Status NgramModel::Build(std::vector<Ngram> ngrams) {
     level_starts_.push_back(static_cast<State>(count + 1));
   }
   Link(ngrams);
+  MapTokens();
   return absl::OkStatus();
 }
 
-void NgramModel::Link(absl::Span<const Ngram> ngrams) {
+void ListedNgrams::Link(absl::Span<const Ngram> ngrams) {
   suffixes_.assign(words_.size(), kNone);
   for (size_t i = 0; i < ngrams.size(); ++i) {
     absl::Span<const int32_t> words = ngrams[i].words;
@@ -101,7 +125,7 @@ void NgramModel::Link(absl::Span<const Ngram> ngrams) {
   }
 }
 
-void NgramModel::MapTokens() {
+void ListedNgrams::MapTokens() {
   const auto num_tokens = static_cast<size_t>(vocabulary_.num_tokens);
   word_of_token_.resize(num_tokens);
   unigrams_.assign(num_tokens, kUnknownLog10Prob);
@@ -123,7 +147,7 @@ void NgramModel::MapTokens() {
   start_ = begin == kNone || order() == 1 ? kRoot : begin;
 }
 
-NgramModel::State NgramModel::Child(State node, int32_t word) const {
+NgramModel::State ListedNgrams::Child(State node, int32_t word) const {
   const auto at = static_cast<size_t>(node);
   const auto first = words_.begin() + first_child_[at];
   const auto last = words_.begin() + first_child_[at + 1];
@@ -131,7 +155,7 @@ NgramModel::State NgramModel::Child(State node, int32_t word) const {
   return found != last && *found == word ? static_cast<State>(found - words_.begin()) : kNone;
 }
 
-NgramModel::State NgramModel::Next(State state, int32_t token) const {
+NgramModel::State ListedNgrams::Next(State state, int32_t token) const {
   const int32_t word = WordOf(token);
   for (; state != kNone; state = suffixes_[static_cast<size_t>(state)]) {
     const State next = Child(state, word);
@@ -144,7 +168,7 @@ NgramModel::State NgramModel::Next(State state, int32_t token) const {
   return kRoot;
 }
 
-absl::Span<const int32_t> NgramModel::TokensOf(const int32_t& word) const {
+absl::Span<const int32_t> ListedNgrams::TokensOf(const int32_t& word) const {
   if (word < vocabulary_.num_tokens) {
     return {&word, 1};
   }
@@ -155,30 +179,30 @@ absl::Span<const int32_t> NgramModel::TokensOf(const int32_t& word) const {
                                             : absl::Span<const int32_t>();
 }
 
-float NgramModel::LogProbOfWord(State state, int32_t word, float log10_unigram) const {
+float ListedNgrams::LogProbOfWord(State state, int32_t word, float log10_unigram) const {
   double backoff = 0;
   for (; state != kRoot; state = suffixes_[static_cast<size_t>(state)]) {
     const State listed = Child(state, word);
     if (listed != kNone) {
-      return Natural(backoff + static_cast<double>(log10_probs_[static_cast<size_t>(listed)]));
+      return NaturalLog(backoff + static_cast<double>(log10_probs_[static_cast<size_t>(listed)]));
     }
     backoff += static_cast<double>(log10_backoffs_[static_cast<size_t>(state)]);
   }
-  return Natural(backoff + static_cast<double>(log10_unigram));
+  return NaturalLog(backoff + static_cast<double>(log10_unigram));
 }
 
-float NgramModel::LogProb(State state, int32_t token) const {
+float ListedNgrams::LogProb(State state, int32_t token) const {
   return LogProbOfWord(state, WordOf(token), unigrams_[static_cast<size_t>(token)]);
 }
 
-float NgramModel::LogProbOfEnd(State state) const {
+float ListedNgrams::LogProbOfEnd(State state) const {
   const State unigram = Child(kRoot, vocabulary_.end_word());
   return LogProbOfWord(
       state, vocabulary_.end_word(),
       unigram == kNone ? kUnknownLog10Prob : log10_probs_[static_cast<size_t>(unigram)]);
 }
 
-std::vector<float> NgramModel::MostOfTokens() const {
+std::vector<float> ListedNgrams::MostOfTokens() const {
   // Careless back-off weights above 0 lift whatever is not listed; of a history there is one a
   // level.
   double lift = 0;
@@ -197,12 +221,12 @@ std::vector<float> NgramModel::MostOfTokens() const {
     }
   }
   for (float& log10 : log10s) {
-    log10 = Natural(lift + static_cast<double>(log10));
+    log10 = NaturalLog(lift + static_cast<double>(log10));
   }
   return log10s;
 }
 
-void NgramModel::Score(State state, absl::Span<float> log_probs) const {
+void ListedNgrams::Score(State state, absl::Span<float> log_probs) const {
   // Longest history first, as the sum of back-offs is made; written shortest first, so that longer
   // n-grams stand over shorter ones.
   State histories[kMaxOrder];
@@ -220,14 +244,14 @@ void NgramModel::Score(State state, absl::Span<float> log_probs) const {
   const size_t num_tokens = log_probs.size();
   Vectorized([=]() BW_ALWAYS_INLINE {
     for (size_t token = 0; token < num_tokens; ++token) {
-      out[token] = Natural(base + static_cast<double>(unigrams[token]));
+      out[token] = NaturalLog(base + static_cast<double>(unigrams[token]));
     }
   });
   while (count-- > 0) {
     const auto at = static_cast<size_t>(histories[count]);
     for (State child = first_child_[at]; child < first_child_[at + 1]; ++child) {
       const auto i = static_cast<size_t>(child);
-      const float log_prob = Natural(backoffs[count] + static_cast<double>(log10_probs_[i]));
+      const float log_prob = NaturalLog(backoffs[count] + static_cast<double>(log10_probs_[i]));
       for (const int32_t token : TokensOf(words_[i])) {
         out[token] = log_prob;
       }
@@ -235,8 +259,21 @@ void NgramModel::Score(State state, absl::Span<float> log_probs) const {
   }
 }
 
-int64_t NgramModel::num_bytes() const {
+int64_t ListedNgrams::num_bytes() const {
   return static_cast<int64_t>(words_.size()) * 20 + int64_t{vocabulary_.num_tokens} * 8;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const NgramModel>> NgramModel::Create(
+    const NgramVocabulary& vocabulary, std::vector<Ngram> ngrams) {
+  if (ngrams.size() >= static_cast<size_t>(std::numeric_limits<State>::max())) {
+    return Invalid(ngrams.size(), " n-grams; at most ", std::numeric_limits<State>::max() - 1,
+                   " are allowed");
+  }
+  const auto model = std::make_shared<ListedNgrams>(vocabulary);
+  BW_RETURN_IF_ERROR(model->Build(std::move(ngrams)));
+  return std::shared_ptr<const NgramModel>(model);
 }
 
 }  // namespace beamwright::fusion

@@ -1,5 +1,5 @@
-// NgramModel: a back-off language model over the target vocabulary, in flat arrays. An n-gram's
-// context is a state: a search carries one number per row.
+// NgramModel: a back-off language model over the target vocabulary. An n-gram's context is a state:
+// a search carries one number per row.
 //
 // Katz back-off as ARPA files mean it: with h' the history h without its first word,
 //   log p(w | h) = log p as listed              if h w is listed
@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/fusion/row_scorer.h"
+#include "ops/base/vector_isa.h"
 
 namespace beamwright::fusion {
 
@@ -38,12 +39,15 @@ struct NgramVocabulary {
   int32_t unknown_word() const { return num_tokens + 2; }  // <unk>: tokens that have no unigram
 };
 
-// Immutable and thread-safe. 20 bytes an n-gram and 8 bytes a token.
+// Immutable and thread-safe.
 class NgramModel {
  public:
-  // `ngrams`: of all orders, in any order. InvalidArgument naming the line: an n-gram is there
-  // twice or too long, or its context is not listed. Without <unk>, tokens without unigram have
-  // kUnknownLog10Prob (KenLM's); without </s>, so have end tokens.
+  virtual ~NgramModel() = default;
+
+  // `ngrams`: of all orders, in any order; 20 bytes an n-gram and 8 bytes a token.
+  // InvalidArgument naming the line: an n-gram is there twice or too long, or its context is not
+  // listed. Without <unk>, tokens without unigram have kUnknownLog10Prob (KenLM's); without </s>,
+  // so have end tokens.
   static absl::StatusOr<std::shared_ptr<const NgramModel>> Create(const NgramVocabulary& vocabulary,
                                                                   std::vector<Ngram> ngrams);
   static constexpr float kUnknownLog10Prob = -100;
@@ -51,51 +55,28 @@ class NgramModel {
 
   using State = int32_t;
   // Behind <s>, where the model has it; else without history.
-  State Start() const { return start_; }
-  State Next(State state, int32_t token) const;
+  virtual State Start() const = 0;
+  virtual State Next(State state, int32_t token) const = 0;
   // log p(token | state) for all tokens.
-  void Score(State state, absl::Span<float> log_probs) const;
+  virtual void Score(State state, absl::Span<float> log_probs) const = 0;
   // The same of one token, to the bit, for searches that ask for few of them; and of the end,
   // whether or not a token stands for it.
-  float LogProb(State state, int32_t token) const;
-  float LogProbOfEnd(State state) const;
-  // By token: the most that it has behind any history.
-  std::vector<float> MostOfTokens() const;
+  virtual float LogProb(State state, int32_t token) const = 0;
+  virtual float LogProbOfEnd(State state) const = 0;
+  // By token: a bound of what it has behind any history.
+  virtual std::vector<float> MostOfTokens() const = 0;
 
-  int order() const { return static_cast<int>(level_starts_.size()) - 2; }
-  int64_t num_ngrams() const { return static_cast<int64_t>(words_.size()) - 1; }
-  int64_t num_bytes() const;
-
- private:
-  static constexpr State kRoot = 0;
-  static constexpr State kNone = -1;
-
-  NgramModel() = default;
-  absl::Status Build(std::vector<Ngram> ngrams);
-  int32_t WordOf(int32_t token) const { return word_of_token_[static_cast<size_t>(token)]; }
-  State Child(State node, int32_t word) const;
-  // log p(word | state); log10_unigram: where no longer n-gram is listed.
-  float LogProbOfWord(State state, int32_t word, float log10_unigram) const;
-  // The longest proper suffix of a node's words that is a node; kNone of the root.
-  void Link(absl::Span<const Ngram> ngrams);
-  void MapTokens();
-  // The tokens that a word stands for: one, several, or none.
-  absl::Span<const int32_t> TokensOf(const int32_t& word) const;
-
-  NgramVocabulary vocabulary_;
-  // Nodes stand level by level, within a level by context and word: the children of node n are
-  // first_child_[n] to first_child_[n + 1] - 1. Node 0 is the empty history.
-  std::vector<int32_t> words_;
-  std::vector<float> log10_probs_;
-  std::vector<float> log10_backoffs_;
-  std::vector<State> suffixes_;
-  std::vector<State> first_child_;
-  std::vector<State> level_starts_;  // by level: its first node; one more at the end
-  std::vector<int32_t> word_of_token_;
-  std::vector<float> unigrams_;          // by token, decimal logarithms
-  std::vector<int32_t> unknown_tokens_;  // that are the word <unk>
-  State start_ = kRoot;
+  virtual int order() const = 0;
+  virtual int64_t num_ngrams() const = 0;
+  virtual int64_t num_bytes() const = 0;
 };
+
+// The natural logarithm of a probability, at most 0.
+BW_ALWAYS_INLINE inline float NaturalLog(double log10) {
+  constexpr double kLog10 = 2.302585092994045684;  // ln 10
+  const double natural = log10 * kLog10;
+  return static_cast<float>(natural < 0 ? natural : 0);
+}
 
 using NgramScorer = ModelScorer<NgramModel>;
 

@@ -167,14 +167,14 @@ absl::StatusOr<fusion::WordTokens> WordTokensOf(const Parts& parts) {
 
 // Of an ARPA file, or of KenLM's.
 absl::StatusOr<std::shared_ptr<const fusion::NgramModel>> ReadNgrams(
-    const std::string& content, const fusion::NgramVocabulary& vocabulary,
-    const std::function<int32_t(absl::string_view)>& token_of) {
-  return fusion::IsKenlm(content) ? fusion::ReadKenlm(content, vocabulary, token_of)
-                                  : fusion::ReadArpa(content, vocabulary, token_of);
+    std::string content, const fusion::NgramVocabulary& vocabulary,
+    const fusion::KenlmTokens& tokens) {
+  return fusion::IsKenlm(content) ? fusion::ReadKenlm(std::move(content), vocabulary, tokens)
+                                  : fusion::ReadArpa(content, vocabulary, tokens.token_of);
 }
 
 // An n-gram model whose words are not tokens: they are found at their borders in the text.
-absl::Status CompileWords(const std::string& content, const std::vector<std::string>& words,
+absl::Status CompileWords(std::string content, const std::vector<std::string>& words,
                           int64_t num_tokens, const Parts& parts, ScorerPart& scorer) {
   absl::StatusOr<fusion::WordTokens> tokens = WordTokensOf(parts);
   if (!tokens.ok()) {
@@ -196,10 +196,12 @@ absl::Status CompileWords(const std::string& content, const std::vector<std::str
   }
   fusion::NgramVocabulary vocabulary;
   vocabulary.num_tokens = static_cast<int>(words.size()) + 1;
-  auto model = ReadNgrams(content, vocabulary, [&numbers](absl::string_view word) {
+  fusion::KenlmTokens words_as_tokens;
+  words_as_tokens.token_of = [&numbers](absl::string_view word) {
     const auto found = numbers.find(word);
     return found == numbers.end() ? -1 : found->second;
-  });
+  };
+  auto model = ReadNgrams(std::move(content), vocabulary, words_as_tokens);
   BW_RETURN_IF_ERROR(model.status());
   scorer.note = absl::StrCat("an n-gram model of ", words.size(), " words, of which ", num_tokens,
                              " are tokens and ", spelled,
@@ -283,17 +285,28 @@ absl::Status CompileNgram(const v1::NgramConfig& config, std::string content, co
       !absl::StrContains(content, "\\data\\")) {
     return CompileLexicon(config, content, token_of, parts, scorer);
   }
-  auto words = is_kenlm ? fusion::ReadKenlmWords(content) : fusion::ReadArpaWords(content);
-  if (!words.ok()) {
-    return Annotate(words.status(), config.file());
+  const absl::StatusOr<bool> has_words = is_kenlm ? fusion::KenlmHasWords(content) : true;
+  BW_RETURN_IF_ERROR(Annotate(has_words.status(), config.file()));
+  const fusion::KenlmTokens tokens = {
+      token_of,
+      [&](int32_t id) { return config.ids() ? absl::StrCat(id) : parts.target->TokenText(id); }};
+  if (!*has_words) {
+    auto model = ReadNgrams(std::move(content), vocabulary, tokens);
+    BW_RETURN_IF_ERROR(Annotate(model.status(), config.file()));
+    scorer.note = "an n-gram model of tokens, which were found by their hashes";
+    scorer.ngram = *std::move(model);
+    return absl::OkStatus();
   }
+  auto words = is_kenlm ? fusion::ReadKenlmWords(content) : fusion::ReadArpaWords(content);
+  BW_RETURN_IF_ERROR(Annotate(words.status(), config.file()));
   const auto num_words = static_cast<int64_t>(words->size());
   const int64_t num_tokens = std::count_if(
       words->begin(), words->end(), [&](const std::string& word) { return token_of(word) >= 0; });
   if (2 * num_tokens < num_words && !config.ids()) {
-    return Annotate(CompileWords(content, *words, num_tokens, parts, scorer), config.file());
+    return Annotate(CompileWords(std::move(content), *words, num_tokens, parts, scorer),
+                    config.file());
   }
-  auto model = ReadNgrams(content, vocabulary, token_of);
+  auto model = ReadNgrams(std::move(content), vocabulary, tokens);
   if (!model.ok()) {
     return Annotate(model.status(), config.file());
   }

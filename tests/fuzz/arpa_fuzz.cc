@@ -17,9 +17,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto token_of = [](absl::string_view word) {
     return word == "a" ? 1 : word == "b" ? 2 : -1;
   };
-  const auto model = beamwright::fusion::IsKenlm(content)
-                         ? beamwright::fusion::ReadKenlm(content, {kTokens, {0}}, token_of)
-                         : beamwright::fusion::ReadArpa(content, {kTokens, {0}}, token_of);
+  const auto word_of = [](int32_t token) { return std::string(1, "?ab!"[token]); };
+  const auto model =
+      beamwright::fusion::IsKenlm(content)
+          ? beamwright::fusion::ReadKenlm(content, {kTokens, {0}}, {token_of, word_of})
+          : beamwright::fusion::ReadArpa(content, {kTokens, {0}}, token_of);
   if (!model.ok()) {
     return 0;
   }

@@ -171,6 +171,41 @@ TEST(CtcOptionsTest, HotwordsWidenABeamOfOne) {
   }
 }
 
+// Where no phrase begins, that is all that hotwords change: answers are those of the wider beam.
+TEST(CtcOptionsTest, HotwordsThatNothingBeginsLeaveTheAnswersOfBeamFour) {
+  CtcOptions shape;
+  shape.has_encoder = false;
+  const ModelPtr model = Compiled(CtcBundle(shape));
+  int num_changed = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const std::vector<double> log_probs = CtcLogProbs(RandomFeatures(20, seed));
+    std::vector<float> frames(log_probs.begin(), log_probs.end());
+    for (size_t place = kColumns - 1; place < frames.size(); place += kColumns) {
+      frames[place] = -40;  // of the phrase's first token
+    }
+    const v1::Source source = FeatureSource(frames, kColumns);
+    v1::DecodeOptions options;
+    options.set_beam_size(1);
+    const auto narrow = Started()->DecodeAndWait(model, source, options);
+    options.set_beam_size(4);
+    const auto plain = Started()->DecodeAndWait(model, source, options);
+    for (const int beam_size : {1, 4}) {
+      v1::DecodeOptions with = options;
+      with.set_beam_size(beam_size);
+      v1::Hotword& phrase = *with.add_hotwords();
+      phrase.mutable_ids()->add_ids(kColumns - 1);
+      phrase.mutable_ids()->add_ids(1);
+      phrase.set_bonus(5);
+      const auto answer = Started()->DecodeAndWait(model, source, with);
+      ASSERT_TRUE(narrow.ok() && plain.ok() && answer.ok()) << answer.status();
+      EXPECT_THAT(answer->hypotheses(0).tokens(), ElementsAreArray(plain->hypotheses(0).tokens()));
+      EXPECT_EQ(answer->hypotheses(0).log_prob(), plain->hypotheses(0).log_prob());
+    }
+    num_changed += plain->hypotheses(0).text() == narrow->hypotheses(0).text() ? 0 : 1;
+  }
+  EXPECT_GT(num_changed, 0);  // a beam of 1 misses some of these
+}
+
 TEST(CtcOptionsTest, ASilentSourceHasAnEmptyAnswer) {
   const ModelPtr model = Compiled(CtcBundle({false, false, 0}));
   std::vector<float> frames;

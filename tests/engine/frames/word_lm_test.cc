@@ -115,29 +115,33 @@ TEST(WordLanguageModelTest, AWideBeamFindsTheBestOfAllLabellings) {
   }
 }
 
-// KenLM's trie of kArpa, as its `build_binary trie` writes it, is the same model.
-TEST(WordLanguageModelTest, ABundleMayHaveATrieOfKenlm) {
-  std::ifstream in(std::string(BEAMWRIGHT_SOURCE_DIR) + "/tests/engine/fusion/data/letters.trie",
-                   std::ios::binary);
-  const auto trie = Compiled(LetterBundle((std::stringstream() << in.rdbuf()).str()));
+// KenLM's files of kArpa, as its `build_binary` writes them, are the same model.
+TEST(WordLanguageModelTest, ABundleMayHaveABinaryOfKenlm) {
   const auto arpa = Compiled(LetterBundle(kArpa));
-  ASSERT_NE(trie, nullptr);
-  EXPECT_EQ(trie->parts().scorers[0].note, arpa->parts().scorers[0].note);
-  for (uint32_t seed = 0; seed < 5; ++seed) {
-    const auto source = FeatureSource(RandomFeatures(6, seed));
-    v1::DecodeOptions options;
-    options.set_n_best(4);
-    options.set_beam_size(8);
-    v1::FusionWeight& fusion = *options.add_fusion();
-    fusion.set_name("lm");
-    fusion.set_weight(1);
-    const auto answer = Started()->DecodeAndWait(trie, source, options);
-    const auto expected = Started()->DecodeAndWait(arpa, source, options);
-    ASSERT_TRUE(answer.ok()) << answer.status();
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(answer->hypotheses(i).text(), expected->hypotheses(i).text());
-      EXPECT_NEAR(answer->hypotheses(i).score(), expected->hypotheses(i).score(), 1e-4);
+  for (const std::string name : {"letters.trie", "letters.probing"}) {
+    SCOPED_TRACE(name);
+    std::ifstream in(std::string(BEAMWRIGHT_SOURCE_DIR) + "/tests/engine/fusion/data/" + name,
+                     std::ios::binary);
+    const auto binary = Compiled(LetterBundle((std::stringstream() << in.rdbuf()).str()));
+    ASSERT_NE(binary, nullptr);
+    EXPECT_EQ(binary->parts().scorers[0].note, arpa->parts().scorers[0].note);
+    for (uint32_t seed = 0; seed < 5; ++seed) {
+      const auto source = FeatureSource(RandomFeatures(6, seed));
+      v1::DecodeOptions options;
+      options.set_n_best(4);
+      // The two files bound words inside of them differently, so that nothing may be pruned.
+      options.set_beam_size(name == "letters.trie" ? 8 : 256);
+      v1::FusionWeight& fusion = *options.add_fusion();
+      fusion.set_name("lm");
+      fusion.set_weight(1);
+      const auto answer = Started()->DecodeAndWait(binary, source, options);
+      const auto expected = Started()->DecodeAndWait(arpa, source, options);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(answer->hypotheses(i).text(), expected->hypotheses(i).text());
+        EXPECT_NEAR(answer->hypotheses(i).score(), expected->hypotheses(i).score(), 1e-4);
+      }
     }
   }
 }
