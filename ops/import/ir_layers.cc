@@ -17,6 +17,7 @@
 #include "ops/kernels/movement.h"
 #include "ops/kernels/quantization.h"
 #include "ops/kernels/relative_shift.h"
+#include "ops/kernels/softplus.h"
 #include "ops/kernels/state_update.h"
 
 namespace beamwright::ops {
@@ -59,8 +60,9 @@ constexpr absl::string_view kOfOnnx[] = {
     "CumProd",       "DequantizeLinear", "DynamicQuantizeLinear",
     "MatMulInteger", "QLinearMatMul",    "QuantizeLinear"};
 constexpr absl::string_view kOfPasses[] = {
-    kAddedNormName, kAttentionName,     kBiasedProductName,        kElementwiseChainName,
-    kFirstRowName,  kRelativeShiftName, kScaledIntegerProductName, kStateUpdateName};
+    kAddedNormName,      kAttentionName,       kBiasedProductName, kElementwiseChainName,
+    kFirstRowName,       kGuardedSoftPlusName, kRelativeShiftName, kScaledIntegerProductName,
+    kStableSoftPlusName, kStateUpdateName};
 
 bool MayBeInFiles(absl::string_view op) {
   const auto is = [op](absl::string_view other) { return other == op; };

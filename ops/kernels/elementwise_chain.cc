@@ -20,13 +20,15 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
+#include "ops/kernels/softplus.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
 namespace {
 
-constexpr int64_t kBlock = 512;    // elements that pass through all functions at a time
-constexpr int64_t kUsualWork = 4;  // multiply-adds that a function of an element is worth
+constexpr int64_t kBlock = 512;           // elements that pass through all functions at a time
+constexpr int64_t kMostSpread = 1 << 13;  // elements of channels that are spread once for a run
+constexpr int64_t kUsualWork = 4;         // multiply-adds that a function of an element is worth
 
 // out[i] = f(a[i], b[i]). Functions of one operand do not read b, but Clamp, of which b is the two
 // bounds.
@@ -104,6 +106,8 @@ constexpr ElementFunction kFunctions[] = {{"Add", 2, &MapPairs<AddOf>},
                                           {"Abs", 1, &Map<AbsOf>},
                                           {"Negative", 1, &Map<NegativeOf>},
                                           {"Maximum", 2, &MapPairs<MaximumOf>},
+                                          {kStableSoftPlusName, 1, &Map<StableSoftPlusOf>},
+                                          {kGuardedSoftPlusName, 1, &Map<GuardedSoftPlusOf>},
                                           {"Clamp", 1, &Clamp}};
 
 const ElementFunction* FindFunction(absl::string_view op) {
@@ -237,6 +241,9 @@ class ChainRun {
       } else if (inputs[i]->shape() != shape && !has_windows) {
         const auto axis = shape.end() - ChannelAxis(inputs[i]->shape());
         sources_[i] = {data, 0, 0, *axis, NumElements(Shape(axis + 1, shape.end()))};
+        if (sources_[i].inner < kBlock / 8 && *axis * sources_[i].inner <= kMostSpread) {
+          SpreadOnce(sources_[i], spread_[i]);
+        }
       } else {
         sources_[i] = {data, has_windows ? inputs[i]->shape().back() : 0, 1};
       }
@@ -267,15 +274,39 @@ class ChainRun {
     // result that lie in one.
     int64_t channels = 0;
     int64_t inner = 0;
+    int64_t period = 0;  // of elements that were spread before, and repeat
   };
 
   // The elements of channels for elements [first, first + count) of the result.
   static void Spread(const Source& source, int64_t first, int64_t count, float* out) {
+    int64_t channel = first / source.inner % source.channels;
+    int64_t length = source.inner - first % source.inner;
     for (int64_t i = 0; i < count;) {
-      const int64_t length = std::min(source.inner - (first + i) % source.inner, count - i);
-      std::fill_n(out + i, length, source.data[(first + i) / source.inner % source.channels]);
+      length = std::min(length, count - i);
+      Fill(source.data[channel], length, out + i);
       i += length;
+      length = source.inner;
+      channel = channel + 1 < source.channels ? channel + 1 : 0;
     }
+  }
+
+  static void Fill(float value, int64_t count, float* out) {
+    Vectorized([=]() BW_ALWAYS_INLINE {
+      for (int64_t i = 0; i < count; ++i) {
+        out[i] = value;
+      }
+    });
+  }
+
+  // Channels with few positions: the spread elements of one item, followed by the first kBlock of
+  // them again, so that each block reads its elements in a row.
+  void SpreadOnce(Source& source, std::vector<float>& spread) const {
+    const int64_t period = source.channels * source.inner;
+    spread.resize(static_cast<size_t>(period + kBlock));
+    Spread(source, 0, period + kBlock, spread.data());
+    source.data = spread.data();
+    source.period = period;
+    source.channels = 0;
   }
 
   void RunBlock(int64_t row, int64_t first, int64_t count) const {
@@ -288,6 +319,8 @@ class ChainRun {
         float* const spread = scratch[apply_.size() + i];
         Spread(source, first, count, spread);
         values[i] = spread;
+      } else if (source.period > 0) {
+        values[i] = source.data + first % source.period;
       }
     }
     for (size_t i = 0; i < apply_.size(); ++i) {
@@ -306,6 +339,7 @@ class ChainRun {
   int64_t rows_ = 0;
   int64_t width_ = 0;
   std::vector<float> ones_;
+  std::array<std::vector<float>, kMostChainValues> spread_;
   std::array<Source, kMostChainValues> sources_;
   std::array<float*, kMostChainValues> targets_{};  // by function; null: not read elsewhere
   std::vector<Apply> apply_;                        // by function

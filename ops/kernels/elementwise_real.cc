@@ -8,6 +8,7 @@
 #include "ops/kernels/elementwise_unary.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/rows.h"
+#include "ops/kernels/softplus.h"
 #include "ops/kernels/types.h"
 
 namespace beamwright::ops {
@@ -97,18 +98,30 @@ constexpr RealFunction OfFloats(absl::string_view name) {
   return {name, &MapAll<float, F>, &MapAll<double, F>, false};
 }
 
-constexpr RealFunction kFunctions[] = {
-    OfNumbers<SqrtOf>("Sqrt"),        OfNumbers<ErfOf>("Erf"),
-    OfNumbers<SinOf>("Sin"),          OfNumbers<CosOf>("Cos"),
-    OfNumbers<TanOf>("Tan"),          OfNumbers<AsinOf>("Asin"),
-    OfNumbers<AcosOf>("Acos"),        OfNumbers<AtanOf>("Atan"),
-    OfNumbers<SinhOf>("Sinh"),        OfNumbers<CoshOf>("Cosh"),
-    OfNumbers<AsinhOf>("Asinh"),      OfNumbers<AcoshOf>("Acosh"),
-    OfNumbers<AtanhOf>("Atanh"),      OfNumbers<ExpOf>("Exp"),
-    OfNumbers<LogOf>("Log"),          OfNumbers<TanhOf>("Tanh"),
-    OfNumbers<SigmoidOf>("Sigmoid"),  OfFloats<HSigmoidOf>("HSigmoid"),
-    OfFloats<HSwishOf>("HSwish"),     OfFloats<MishOf>("Mish"),
-    OfFloats<SoftPlusOf>("SoftPlus"), OfFloats<SoftSignOf>("SoftSign")};
+constexpr RealFunction kFunctions[] = {OfNumbers<SqrtOf>("Sqrt"),
+                                       OfNumbers<ErfOf>("Erf"),
+                                       OfNumbers<SinOf>("Sin"),
+                                       OfNumbers<CosOf>("Cos"),
+                                       OfNumbers<TanOf>("Tan"),
+                                       OfNumbers<AsinOf>("Asin"),
+                                       OfNumbers<AcosOf>("Acos"),
+                                       OfNumbers<AtanOf>("Atan"),
+                                       OfNumbers<SinhOf>("Sinh"),
+                                       OfNumbers<CoshOf>("Cosh"),
+                                       OfNumbers<AsinhOf>("Asinh"),
+                                       OfNumbers<AcoshOf>("Acosh"),
+                                       OfNumbers<AtanhOf>("Atanh"),
+                                       OfNumbers<ExpOf>("Exp"),
+                                       OfNumbers<LogOf>("Log"),
+                                       OfNumbers<TanhOf>("Tanh"),
+                                       OfNumbers<SigmoidOf>("Sigmoid"),
+                                       OfFloats<HSigmoidOf>("HSigmoid"),
+                                       OfFloats<HSwishOf>("HSwish"),
+                                       OfFloats<MishOf>("Mish"),
+                                       OfFloats<SoftPlusOf>("SoftPlus"),
+                                       OfFloats<SoftSignOf>("SoftSign"),
+                                       OfFloats<StableSoftPlusOf>(kStableSoftPlusName),
+                                       OfFloats<GuardedSoftPlusOf>(kGuardedSoftPlusName)};
 
 // Of integers: computed in f64, rounded to nearest, halves away from zero.
 absl::Status OfIntegers(const RealFunction& function, const Tensor& in, Tensor& out) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/kernels/channel_lanes.h"
 #include "ops/kernels/convolution_tiles.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_product.h"
@@ -230,6 +231,10 @@ void FloatConvolution::Run(int num_threads, const ConvolutionGeometry& geometry,
   if (constant_filter_ && RowsAreFaster(geometry)) {
     RunRows(num_threads, geometry, items, Packed(filter, geometry.out_channels, problem.depth()),
             in, out);
+    return;
+  }
+  if (LanesAreChannels(problem.isa, geometry)) {
+    RunChannelLanes(num_threads, geometry, items, filter, in, out);
     return;
   }
   const bool by_taps = geometry.in_channels == 1 && geometry.out_channels <= kMostTapChannels;

@@ -7,7 +7,8 @@
 //            data becomes strips of 32 positions, a few at a time (ops/kernels/strip_product.h);
 //   rows     positions are the rows, channels the columns, of a packed filter: pictures of few
 //            positions, which would leave most lanes of a strip empty;
-//   taps     sums of shifted rows: depthwise convolutions.
+//   taps     sums of shifted rows: depthwise convolutions,
+//   lanes    of few positions, whose lanes are channels (channel_lanes.h).
 #ifndef BEAMWRIGHT_OPS_KERNELS_FLOAT_CONVOLUTION_H_
 #define BEAMWRIGHT_OPS_KERNELS_FLOAT_CONVOLUTION_H_
 

@@ -123,12 +123,13 @@ struct Plan {
 
 constexpr int64_t kFew = 4;
 
-// Whether each result is the sum of a few floats side by side, such as the taps of a convolution.
+// Whether each result is the sum of a few floats that are equally far apart, such as the taps of a
+// convolution.
 template <typename T, Function kFunction>
-bool SumsFew(const StridedAxes& reduced) {
+bool FewFloats(const StridedAxes& reduced) {
   return std::is_same_v<T, float> &&
          (kFunction == Function::kSum || kFunction == Function::kMean) &&
-         reduced.extents.size() == 1 && reduced.strides[0] == 1 && reduced.count <= kFew;
+         reduced.extents.size() == 1 && reduced.count > 0 && reduced.count <= kFew;
 }
 
 // What ReduceOne gives: its other lanes add 0 to numbers that are not -0.
@@ -141,13 +142,45 @@ T SumFew(const T* data, int64_t count) {
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
+// The same for `count` results whose elements lie side by side, those of one result kCount times
+// `stride` apart: as the sums over pairs of steps in a zipformer.
+template <int kCount, bool kMean>
+void SumFewAcross(const float* data, int64_t stride, int64_t count, float* out) {
+  Vectorized([=]() BW_ALWAYS_INLINE {
+    for (int64_t i = 0; i < count; ++i) {
+      float lanes[kFew] = {};
+      for (int lane = 0; lane < kCount; ++lane) {
+        lanes[lane] = 0.0f + data[i + lane * stride];
+      }
+      const float sum = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+      out[i] = kMean ? sum / static_cast<float>(kCount) : sum;
+    }
+  });
+}
+
+template <bool kMean>
+void SumFewAcross(const StridedAxes& reduced, const float* data, int64_t count, float* out) {
+  static constexpr decltype(&SumFewAcross<1, kMean>) kByCount[] = {
+      nullptr, &SumFewAcross<1, kMean>, &SumFewAcross<2, kMean>, &SumFewAcross<3, kMean>,
+      &SumFewAcross<kFew, kMean>};
+  kByCount[reduced.count](data, reduced.strides[0], count, out);
+}
+
 template <typename T, Function kFunction>
 absl::Status ReduceAll(const Tensor& input, const Plan& plan, Tensor& output) {
   using A = typename AccumulatorOf<T>::type;
   const T* in = input.data<T>();
   T* out = output.mutable_data<T>();
-  const bool sums_few = SumsFew<T, kFunction>(plan.reduced);
+  const bool has_few = FewFloats<T, kFunction>(plan.reduced);
+  const bool sums_few = has_few && plan.reduced.strides[0] == 1;
   ForEachRun(plan.kept, [&](int64_t offset, int64_t count, int64_t stride) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (has_few && stride == 1) {
+        SumFewAcross<kFunction == Function::kMean>(plan.reduced, in + offset, count, out);
+        out += count;
+        return;
+      }
+    }
     for (int64_t i = 0; i < count; ++i) {
       const T* const from = in + offset + i * stride;
       A value;

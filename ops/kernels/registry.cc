@@ -20,6 +20,7 @@
 #include "ops/kernels/relative_shift.h"
 #include "ops/kernels/rows.h"
 #include "ops/kernels/selection.h"
+#include "ops/kernels/softplus.h"
 #include "ops/kernels/state_update.h"
 
 namespace beamwright::ops {
@@ -102,6 +103,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("GroupConvolution", kGroupConvolution, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad"}),
       Line("GroupConvolutionBackpropData", kGroupConvolutionBackpropData, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad", "output_padding"}),
       Line("GroupNormalization", kGroupNormalization, {"num_groups", "epsilon"}),
+      Line(kGuardedSoftPlusName, kReal),
       Line("HSigmoid", kReal),
       Line("HSwish", kReal),
       Line("HardSigmoid", kInputActivation),
@@ -174,6 +176,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("Sqrt", kReal),
       Line("SquaredDifference", kArithmetic, {"auto_broadcast"}),
       Line("Squeeze", kSqueeze, {"allow_axis_skip"}),
+      Line(kStableSoftPlusName, kReal),
       Line(kStateUpdateName, kStateUpdate, {"rule", "keys_last"}),
       Line("StridedSlice", kStridedSlice, {"begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask"}),
       Line("Subtract", kArithmetic, {"auto_broadcast"}),

@@ -1,7 +1,11 @@
 #include "ops/kernels/strided_copy.h"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
+#include "ops/base/vector_isa.h"
+#include "ops/kernels/square_turn.h"
 #include "ops/kernels/types.h"
 
 namespace beamwright::ops {
@@ -34,6 +38,60 @@ void Copy(const T* in, absl::Span<const int64_t> extents, absl::Span<const int64
   }
 }
 
+// The same where elements that lie side by side in the input are those of `axis`, not of the last
+// axis: square after square of both, so that lines of the cache are read and written as a whole.
+void CopyTurned(const uint32_t* in, absl::Span<const int64_t> extents,
+                absl::Span<const int64_t> strides, size_t axis, uint32_t* out) {
+  const VectorIsa isa = CurrentVectorIsa();
+  const size_t inner = extents.size() - 1;
+  Shape steps(extents.size(), 1);  // in the output
+  for (size_t i = inner; i-- > 0;) {
+    steps[i] = steps[i + 1] * extents[i + 1];
+  }
+  Shape index(extents.size(), 0);
+  while (true) {
+    for (int64_t row = 0; row < extents[inner]; row += kSquare) {
+      for (int64_t column = 0; column < extents[axis]; column += kSquare) {
+        TurnSquare(isa, {in + row * strides[inner] + column, strides[inner]},
+                   std::min(kSquare, extents[inner] - row),
+                   std::min(kSquare, extents[axis] - column), out + column * steps[axis] + row,
+                   steps[axis]);
+      }
+    }
+    size_t next = inner;
+    while (next-- > 0) {
+      if (next == axis) {
+        continue;
+      }
+      in += strides[next];
+      out += steps[next];
+      if (++index[next] < extents[next]) {
+        break;
+      }
+      in -= strides[next] * extents[next];
+      out -= steps[next] * extents[next];
+      index[next] = 0;
+    }
+    if (next == static_cast<size_t>(-1)) {
+      return;
+    }
+  }
+}
+
+// The axis that CopyTurned exchanges with the last one; nothing if that does not pay.
+std::optional<size_t> TurnedAxis(absl::Span<const int64_t> extents,
+                                 absl::Span<const int64_t> strides) {
+  constexpr int64_t kLeast = 4;
+  if (strides.back() > 1 && extents.back() >= kLeast) {
+    for (size_t axis = 0; axis + 1 < extents.size(); ++axis) {
+      if (strides[axis] == 1 && extents[axis] >= kLeast) {
+        return axis;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void StridedCopy(const Tensor& input, int64_t offset, absl::Span<const int64_t> extents,
@@ -63,7 +121,14 @@ void StridedCopy(const Tensor& input, int64_t offset, absl::Span<const int64_t> 
   }
   VisitWord(input.dtype(), [&](auto type) {
     using T = decltype(type);
-    Copy(Words<T>(input) + offset, merged_extents, merged_strides, total, MutableWords<T>(output));
+    const T* const in = Words<T>(input) + offset;
+    T* const out = MutableWords<T>(output);
+    if constexpr (sizeof(T) == sizeof(uint32_t)) {
+      if (const auto axis = TurnedAxis(merged_extents, merged_strides); axis.has_value()) {
+        return CopyTurned(in, merged_extents, merged_strides, *axis, out);
+      }
+    }
+    Copy(in, merged_extents, merged_strides, total, out);
   });
 }
 

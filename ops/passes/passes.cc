@@ -25,6 +25,7 @@ constexpr Pass kEncoderPasses[] = {
     // 4.
     &JoinScaledProducts,  // fusion of an integer product with its conversions, scales and sums
     &JoinLayers,          // fusion of attention, norms and biases
+    &JoinSoftPlus,        // fusion of ln(1 + e^x) into one function
     &JoinElementwise,     // fusion of elementwise functions into an ElementwiseChain
 };
 

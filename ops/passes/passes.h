@@ -94,6 +94,7 @@ absl::StatusOr<bool> DropPartAxes(Graph& graph, GraphInfo& info, const PassConte
 absl::StatusOr<bool> DropLayerTransposes(Graph& graph, GraphInfo& info, const PassContext& context);
 absl::StatusOr<bool> JoinScaledProducts(Graph& graph, GraphInfo& info, const PassContext& context);
 absl::StatusOr<bool> JoinLayers(Graph& graph, GraphInfo& info, const PassContext& context);
+absl::StatusOr<bool> JoinSoftPlus(Graph& graph, GraphInfo& info, const PassContext& context);
 absl::StatusOr<bool> JoinElementwise(Graph& graph, GraphInfo& info, const PassContext& context);
 
 // Steps of decoders. KeepComputed changes what Parameters and Results hold; JoinStateUpdates takes

@@ -194,6 +194,10 @@ std::vector<std::pair<const char*, Problem>> EachWay() {
       {"depthwise", {2, 33, 1, 1, {12, 80}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}},
       {"depthwise, strides", {2, 9, 1, 2, {13, 75}, {3, 3}, {2, 2}, {1, 2}, {1, 1}, {1, 1}}},
       {"depthwise sound", {2, 40, 1, 1, {7}, {31}, {1}, {1}, {15}, {15}}},
+      {"depthwise, a chunk and its past", {3, 32, 1, 1, {11}, {8}, {1}, {1}, {0}, {0}}},
+      {"depthwise, 33 positions", {1, 16, 1, 1, {33}, {5}, {1}, {1}, {2}, {2}}},
+      {"depthwise, 23 of 40 positions", {2, 20, 1, 1, {40}, {9}, {2}, {2}, {11}, {3}}},
+      {"depthwise, mostly padding", {1, 9, 1, 1, {1}, {3}, {1}, {1}, {6}, {0}}},
       {"rows, few positions", {3, 1, 40, 130, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}},
       {"rows, many items", {70, 1, 16, 65, {4, 2}, {2, 1}, {2, 1}, {1, 1}, {0, 0}, {0, 0}}},
       {"rows, data as it is", {5, 1, 30, 60, {2, 3}, {2, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}},
@@ -227,6 +231,7 @@ TEST(Convolution, AnItemIsTheSameAloneAndInABatchForAnyNumberOfThreads) {
            Problem{2, 1, 16, 48, {3000}, {9}, {2}, {1}, {4}, {4}},
            Problem{2, 60, 1, 1, {40, 80}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
            Problem{40, 1, 64, 128, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+           Problem{16, 200, 1, 1, {16}, {31}, {1}, {1}, {15}, {15}},
        }) {
     const Tensor data = random.Floats(p.DataShape()), filter = random.Floats(p.FilterShape());
     Call call = p.ToCall(data, filter);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/base/vector_isa.h"
 #include "tests/ops/kernels/index_tensors.h"
 #include "tests/ops/kernels/run_operator.h"
 
@@ -54,6 +55,28 @@ TEST(Movement, TransposeConcatSplitTile) {
   EXPECT_THAT(ErrorOf({"Concat", {x, Counting({2, 2, 4, 5})}, {{"axis", int64_t{0}}}}),
               HasSubstr("input 1: shape [2, 2, 4, 5] does not join"));
   EXPECT_THAT(ErrorOf({"Concat", {x}}), HasSubstr("axis is required"));
+}
+
+// Squares of 16 by 16, whole and in part, of elements of 32 bits.
+TEST(Movement, TransposeOfManyElements) {
+  for (const Shape& shape : {Shape{33, 2, 3, 18}, Shape{5, 1, 4, 16}, Shape{16, 3, 1, 4}}) {
+    Tensor x(DType::kF32, shape);
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      x.mutable_data<float>()[i] = static_cast<float>(i);
+    }
+    for (const std::vector<int64_t>& order :
+         {std::vector<int64_t>{2, 1, 3, 0}, {3, 1, 2, 0}, {1, 3, 0, 2}, {0, 1, 3, 2}}) {
+      for (const VectorIsa isa : {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512}) {
+        const ScopedVectorIsa scope(isa);
+        const Tensor t = RunOne({"Transpose", {x, List(order)}, {}, 1, {1}});
+        ForEachIndex(t.shape(), [&](const Index& i) {
+          Index from(4);
+          for (size_t axis = 0; axis < 4; ++axis) from[static_cast<size_t>(order[axis])] = i[axis];
+          ASSERT_EQ(t.data<float>()[OffsetOf(t, i)], x.data<float>()[OffsetOf(x, from)]);
+        });
+      }
+    }
+  }
 }
 
 TEST(Movement, RelativeShift) {

@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "ops/base/vector_isa.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {
@@ -60,6 +62,24 @@ TEST(Reduce, EqualsNaiveLoops) {
       ASSERT_EQ(maxima[i], static_cast<float>(most[i]));
       ASSERT_EQ(minima[i], static_cast<float>(least[i]));
       ASSERT_NEAR(products[i], product[i], 1e-3 * std::fabs(product[i]) + 1e-30);
+    }
+  }
+}
+
+// Few elements far apart, as pairs of steps, sum to the bits that they sum to side by side.
+TEST(Reduce, SumsOfFewHaveTheSameBitsOnAnyAxis) {
+  Random random(2);
+  for (const int64_t few : {1, 2, 3, 4, 5}) {
+    Tensor x = random.Floats({3, few, 37});
+    std::fill_n(x.mutable_data<float>(), 5, -0.0f);
+    const Tensor turned = RunOne({"Transpose", {x, I64({3}, {0, 2, 1})}, {}, 1, {1}});
+    for (const char* const op : {"ReduceSum", "ReduceMean"}) {
+      for (const VectorIsa isa : {VectorIsa::kPlain, VectorIsa::kAvx2, VectorIsa::kAvx512}) {
+        const ScopedVectorIsa scope(isa);
+        EXPECT_TRUE(SameBits(RunOne({op, {x, I64({1}, {1})}, {{"keep_dims", false}}, 1, {1}}),
+                             RunOne({op, {turned, I64({1}, {2})}, {{"keep_dims", false}}, 1, {1}})))
+            << op << " of " << few;
+      }
     }
   }
 }

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <random>
 
 #include "ops/passes/passes.h"
@@ -106,6 +109,61 @@ TEST(ElementwiseChainsTest, ActivationsOfLogarithmsAreOneChain) {
   const Graph joined = JoinedWithSameBits(graph.Build(), {Noise({3, 5, 40})}, &JoinElementwise);
   EXPECT_EQ(CountOf(joined, "ElementwiseChain"), 1);
   EXPECT_EQ(CountOf(joined, "Exp") + CountOf(joined, "Log") + CountOf(joined, "Abs"), 0);
+}
+
+// ln(1 + e^x) as two versions of icefall's exporter spell it is one function, with x from far below
+// to where e^x is infinite; then the whole activation is one chain.
+TEST(ElementwiseChainsTest, SoftPlusOfExportsIsOneFunction) {
+  for (const bool guarded : {false, true}) {
+    GraphBuilder graph;
+    const auto number = [&](float value) { return graph.Constant(Tensor::Scalar(value)); };
+    const auto x = graph.Parameter("x", DType::kF32, {-1, 40});
+    const auto less = graph.Add("Subtract", {x, number(1)});
+    ValueId soft;
+    if (guarded) {
+      const auto log = graph.Add("Log", {graph.Add("Add", {graph.Add("Exp", {less}), number(1)})});
+      const auto is_infinite =
+          graph.Add("Equal", {log, number(std::numeric_limits<float>::infinity())});
+      soft = graph.Add("Select", {is_infinite, less, log});
+    } else {
+      const auto size = graph.Add("Abs", {graph.Add("Subtract", {number(0), less})});
+      const auto log = graph.Add(
+          "Log",
+          {graph.Add("Add", {number(1), graph.Add("Exp", {graph.Add("Negative", {size})})})});
+      soft = graph.Add("Add", {graph.Add("Maximum", {number(0), less}), log});
+    }
+    graph.Result("y", graph.Add("Subtract", {soft, graph.Add("Multiply", {x, number(0.08F)})}));
+    Tensor values(DType::kF32, {5, 40});
+    for (int64_t i = 0; i < 200; ++i) {
+      values.mutable_data<float>()[i] = static_cast<float>(i - 100) * 1.17F;
+    }
+    std::fill_n(values.mutable_data<float>(), 2, std::numeric_limits<float>::infinity());
+    values.mutable_data<float>()[1] *= -1;
+    values.mutable_data<float>()[2] = std::nanf("");
+    values.mutable_data<float>()[3] = 1;
+    const Graph joined = JoinedWithSameBits(graph.Build(), {values}, &JoinSoftPlus);
+    EXPECT_EQ(CountOf(joined, guarded ? "GuardedSoftPlus" : "StableSoftPlus"), 1);
+    EXPECT_EQ(CountOf(joined, "Exp") + CountOf(joined, "Log") + CountOf(joined, "Select"), 0);
+    EXPECT_EQ(CountOf(JoinedWithSameBits(joined, {values}, &JoinElementwise), "ElementwiseChain"),
+              1);
+  }
+}
+
+// Numbers and operands of others stay as they are.
+TEST(ElementwiseChainsTest, WhatIsNearlySoftPlusStays) {
+  for (const float one : {1.0f, 2.0f}) {
+    GraphBuilder graph;
+    const auto number = [&](float value) { return graph.Constant(Tensor::Scalar(value)); };
+    const auto x = graph.Parameter("x", DType::kF32, {-1, 40});
+    const auto log = graph.Add("Log", {graph.Add("Add", {graph.Add("Exp", {x}), number(one)})});
+    const auto is_infinite =
+        graph.Add("Equal", {log, number(std::numeric_limits<float>::infinity())});
+    const auto other = one == 1 ? graph.Add("Negative", {x}) : x;
+    graph.Result("y", graph.Add("Select", {is_infinite, other, log}));
+    EXPECT_EQ(CountOf(JoinedWithSameBits(graph.Build(), {Noise({3, 40})}, &JoinSoftPlus),
+                      "GuardedSoftPlus"),
+              0);
+  }
 }
 
 // Hard swish as exporters of pictures' encoders spell it, behind a bias for each channel; and
