@@ -158,8 +158,11 @@ absl::Status CheckHasEncoder(const DecodeModel& model, const std::string& field)
   return model.has_encoder()
              ? absl::OkStatus()
              : status::InvalidField(
-                   field, "the model has no encoder; send ",
-                   model.parts().frames == nullptr ? "decoder_inputs" : "the frames as features");
+                   field, "the model has no encoder; ",
+                   TakesEmptySources(model)
+                       ? "leave the source empty, and send a prompt as options.target_prefix"
+                   : model.parts().frames == nullptr ? "send decoder_inputs"
+                                                     : "send the frames as features");
 }
 
 absl::Status FromText(const DecodeModel& model, const std::string& text, PreparedSource& prepared) {
@@ -394,16 +397,11 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   return absl::OkStatus();
 }
 
-// A source of which nothing is set: for a decoder without an encoder whose states all begin with
-// constants, such as a language model.
+// A source of which nothing is set.
 absl::Status FromNothing(const DecodeModel& model, PreparedSource& prepared) {
   // What counts as the source's length, from which defaults of max_length follow.
   constexpr int kLength = 50;
-  const bool needs_none =
-      !model.has_encoder() && model.parts().frames == nullptr &&
-      absl::c_all_of(model.parts().decoder().inputs,
-                     [](const DecoderInput& input) { return input.has_constant; });
-  if (!needs_none) {
+  if (!TakesEmptySources(model)) {
     return Invalid("source is empty: set text, ids, features, decoder_inputs, audio or picture");
   }
   v1::DecoderInputs nothing;
@@ -497,6 +495,12 @@ absl::Status AddFurtherInputs(const DecodeModel& model, const v1::Source& source
 }
 
 }  // namespace
+
+bool TakesEmptySources(const DecodeModel& model) {
+  return !model.has_encoder() && model.parts().frames == nullptr && model.config().has_decoder() &&
+         absl::c_all_of(model.parts().decoder().inputs,
+                        [](const DecoderInput& input) { return input.has_constant; });
+}
 
 int MaxSourceLength(const DecodeModel& model) {
   constexpr int kMost = 100000;

@@ -36,6 +36,10 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
 // The same of some frames of a stream, however few: a least length is that of the whole source.
 absl::StatusOr<PreparedSource> PreparePiece(const DecodeModel& model, const v1::Tensor& features);
 
+// Whether an empty source is enough: there is no encoder, and every state starts from a constant,
+// as those of language models do.
+bool TakesEmptySources(const DecodeModel& model);
+
 // The longest source that the model, or else anything here, takes.
 int MaxSourceLength(const DecodeModel& model);
 // The shortest: limits.min_source_length, which is at least what the self-check found. At least 1.

@@ -95,6 +95,12 @@ JsonWriter& BeginCompletion(const std::string& id, const std::string& model, Jso
   return json.Key("model").String(model).Key("choices").BeginArray();
 }
 
+void WriteUsage(int64_t num_prompt, int64_t num_tokens, JsonWriter& json) {
+  json.Key("usage").BeginObject().Key("prompt_tokens").Int(num_prompt);
+  json.Key("completion_tokens").Int(num_tokens);
+  json.Key("total_tokens").Int(num_prompt + num_tokens).EndObject();
+}
+
 std::string NewId() { return absl::StrCat("cmpl-", absl::ToUnixNanos(absl::Now())); }
 
 // The best of several samples, by the mean log-probability of their tokens; in the order of their
@@ -142,9 +148,9 @@ HttpReply CompletionReply(const engine::DecodeModel& model, const CompletionBody
     WriteLogProbs(model, asked, hypothesis, json);
     json.Key("finish_reason").String(choice.finish).EndObject();
   }
-  json.EndArray().Key("usage").BeginObject();
-  json.Key("prompt_tokens").Int(num_prompt).Key("completion_tokens").Int(num_tokens);
-  json.Key("total_tokens").Int(num_prompt + num_tokens).EndObject().EndObject();
+  json.EndArray();
+  WriteUsage(num_prompt, num_tokens, json);
+  json.EndObject();
   return JsonReply(json);
 }
 
@@ -187,6 +193,9 @@ class CompletionEvents final : public CancellableReply {
           return;
         case serving::DecodeStream::Taken::kEnd:
           has_ended_ = true;
+          if (end_.ok() && body_.counts_streamed) {
+            AddUsage();
+          }
           events_.End(end_, "[DONE]");
           return;
         case serving::DecodeStream::Taken::kMessage:
@@ -215,7 +224,19 @@ class CompletionEvents final : public CancellableReply {
     for (int i = 0; i < decoded.hypotheses_size(); ++i) {
       const Choice choice = ChoiceOf(*model_, decoded.hypotheses(i));
       AddEvent(i, choice.text, choice.finish);
+      num_prompt_ = decoded.hypotheses(i).prefix_length();
+      num_tokens_ += decoded.hypotheses(i).tokens_size() - num_prompt_;
     }
+  }
+
+  // No choices, and how many tokens there were.
+  void AddUsage() {
+    JsonWriter json;
+    BeginCompletion(id_, body_.request.model(), json);
+    json.EndArray();
+    WriteUsage(num_prompt_, num_tokens_, json);
+    json.EndObject();
+    events_.Add(json.text());
   }
 
   // The text behind the prompt, of which some was sent; finish: null while it goes on.
@@ -258,6 +279,7 @@ class CompletionEvents final : public CancellableReply {
   const std::string id_ = NewId();
   std::shared_ptr<serving::DecodeStream> stream_;
   std::optional<std::string> prompt_;
+  int64_t num_prompt_ = 0, num_tokens_ = 0;
   std::map<int, size_t> sent_;  // by sample: bytes of its text behind the prompt
   EventQueue events_;
   bool has_events_ = false;  // besides that of the end

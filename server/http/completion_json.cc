@@ -148,7 +148,11 @@ class CompletionReader {
       faults_.Add("suffix", "is not served");
     }
     Take("user");
-    Take("stream_options");
+    if (const Value* options_of_stream = Take("stream_options"); options_of_stream != nullptr) {
+      const auto& fields = options_of_stream->struct_value().fields();
+      const auto it = fields.find("include_usage");
+      body_.counts_streamed = it != fields.end() && it->second.bool_value();
+    }
     for (const auto& [name, value] : members_) {
       faults_.Add(Printable(name.substr(0, 100)), "is no field of a completion; there are ",
                   kCompletionFields);

@@ -16,6 +16,7 @@ struct CompletionBody {
   int logprobs = -1;                // most probable tokens of each place; -1: no log-probabilities
   bool echo = false;
   bool streams = false;
+  bool counts_streamed = false;  // the last event of a stream has the numbers of tokens
 };
 
 // InvalidArgument naming every member that is missing, wrong, or not served. ReadObject's errors

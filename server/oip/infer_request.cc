@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "engine/bundle/rules.h"
+#include "engine/request/prepared_source.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/oip/infer.h"
@@ -133,6 +134,28 @@ absl::Status AddDecoderInputs(const v1::ModelDescription& model,
   return absl::OkStatus();
 }
 
+// A prompt, of a model that takes empty sources: the target prefix of a request with one source.
+absl::Status AddPrompt(const InputTensor& tensor, v1::DecodeRequest& request,
+                       v1::DecodeOptions& options) {
+  if (tensor.shape[0] != 1) {
+    return Invalid("holds ", tensor.shape[0], " prompts; a request has one");
+  }
+  if (options.has_target_prefix()) {
+    return Invalid("parameters['target_prefix'] is set, too; send one of them");
+  }
+  v1::DecodeRequest sources;
+  BW_RETURN_IF_ERROR(tensor.datatype->size == 0 ? AddTexts(tensor, sources)
+                                                : AddIds(tensor, sources));
+  const v1::Source& prompt = sources.sources(0);
+  if (!prompt.text().empty()) {
+    options.mutable_target_prefix()->set_text(prompt.text());
+  } else if (!prompt.ids().ids().empty()) {
+    *options.mutable_target_prefix()->mutable_ids()->mutable_ids() = prompt.ids().ids();
+  }
+  request.add_sources();
+  return absl::OkStatus();
+}
+
 // The tensor that holds the sources themselves.
 absl::Status AddSource(const v1::ModelDescription& model, const InputTensor& tensor,
                        v1::DecodeRequest& request) {
@@ -168,8 +191,14 @@ absl::Status AddFurtherInput(const InputTensor& tensor, v1::DecodeRequest& reque
   return absl::OkStatus();
 }
 
+// A prompt becomes the options' target prefix.
 absl::Status AddSources(const engine::DecodeModel& model, const std::vector<InputTensor>& tensors,
-                        v1::DecodeRequest& request) {
+                        v1::DecodeRequest& request, v1::DecodeOptions& options) {
+  const bool takes_empty_sources = engine::TakesEmptySources(model);
+  if (tensors.empty() && takes_empty_sources) {
+    request.add_sources();
+    return absl::OkStatus();
+  }
   if (tensors.empty()) {
     return status::InvalidField("inputs", "is empty; ModelMetadata lists what the model takes");
   }
@@ -178,6 +207,9 @@ absl::Status AddSources(const engine::DecodeModel& model, const std::vector<Inpu
       return Invalid("input '", tensor.name, "' holds ", tensor.shape[0], " sources; at most ",
                      engine::kMaxSources, " are allowed in a call");
     }
+  }
+  if (takes_empty_sources && tensors.size() == 1 && tensors[0].name == kPrompt) {
+    return Annotate(AddPrompt(tensors[0], request, options), "input 'prompt'");
   }
   if (!model.has_encoder() && model.config().has_decoder()) {
     return AddDecoderInputs(model.Describe(), tensors, request);
@@ -272,7 +304,7 @@ absl::StatusOr<InferJob> ReadInferRequest(const serving::ModelRegistry& models,
   AskForOutputs(result.form, parameters.options);
   // Before n_best is read: it may be anything.
   BW_RETURN_IF_ERROR(engine::CheckOptions(model, parameters.options));
-  BW_RETURN_IF_ERROR(AddSources(model, tensors, result.job.request));
+  BW_RETURN_IF_ERROR(AddSources(model, tensors, result.job.request, parameters.options));
   result.form.id = request.id();
   result.form.n_best = NBest(model, parameters.options);
   *result.job.request.mutable_options() = std::move(parameters.options);

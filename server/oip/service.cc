@@ -7,6 +7,7 @@
 #include "engine/bundle/repository.h"
 #include "engine/bundle/version_policy.h"
 #include "engine/model/parts.h"
+#include "engine/request/prepared_source.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
@@ -51,13 +52,25 @@ TensorMetadata PictureInput() {
   return input;
 }
 
+TensorMetadata PromptInput() {
+  TensorMetadata input;
+  input.set_name(kPrompt);
+  input.set_datatype("BYTES");
+  input.add_shape(1);
+  return input;
+}
+
 // Whether a source may come in several requests: it is searched while it is heard.
 bool TakesSequences(const engine::DecodeModel& model, const v1::ModelDescription& description) {
   return model.parts().frames != nullptr && SourceInput(description).name() == kSourceFeatures;
 }
 
 // Inputs and outputs without the axis of sources.
-std::vector<TensorMetadata> Inputs(const v1::ModelDescription& description) {
+std::vector<TensorMetadata> Inputs(const engine::DecodeModel& model) {
+  const v1::ModelDescription description = model.Describe();
+  if (engine::TakesEmptySources(model)) {
+    return {PromptInput()};
+  }
   if (description.has_encoder_input()) {
     std::vector<TensorMetadata> inputs = {SourceInput(description)};
     if (TakesSound(description)) {
@@ -116,7 +129,7 @@ inference::ModelConfig Config(const engine::DecodeModel& model) {
   config.set_backend(kPlatform);
   config.set_max_batch_size(engine::kMaxSources);
   config.mutable_version_policy()->mutable_latest()->set_num_versions(1);
-  for (const TensorMetadata& input : Inputs(description)) {
+  for (const TensorMetadata& input : Inputs(model)) {
     inference::ModelInput& added = *config.add_input();
     added.set_name(input.name());
     if (const Datatype* datatype = FindDatatype(input.datatype())) {
@@ -126,8 +139,9 @@ inference::ModelConfig Config(const engine::DecodeModel& model) {
     // One of them is the source.
     const bool is_source = input.name() == kSourceFeatures || input.name() == kSourceAudio ||
                            input.name() == kSourcePicture;
-    added.set_optional(is_source &&
-                       (TakesSound(description) || description.config().has_picture()));
+    added.set_optional(
+        input.name() == kPrompt ||
+        (is_source && (TakesSound(description) || description.config().has_picture())));
   }
   for (const TensorMetadata& output : Outputs()) {
     inference::ModelOutput& added = *config.add_output();
@@ -370,7 +384,7 @@ absl::Status Service::Answer(const inference::ModelMetadataRequest& request,
     }
   }
   response.set_platform(kPlatform);
-  for (const TensorMetadata& input : Inputs(model->Describe())) {
+  for (const TensorMetadata& input : Inputs(*model)) {
     *response.add_inputs() = Batched(input);
   }
   for (const TensorMetadata& output : Outputs()) {

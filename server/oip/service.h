@@ -24,6 +24,9 @@ inline constexpr char kSourceAudio[] = "source_audio";
 // BYTES [sources] or [sources, 1], each a PNG or JPEG file, for models that read pictures.
 inline constexpr char kSourcePicture[] = "source_picture";
 
+// BYTES [1] or [1, 1], or ids [1, length]: what a language model goes on from.
+inline constexpr char kPrompt[] = "prompt";
+
 // The model of a request. Unlike in beamwright.v1 it must be named. NotFound, InvalidArgument for a
 // version that is not a number.
 absl::StatusOr<serving::ModelPtr> FindModel(const serving::ModelRegistry& models,

@@ -83,6 +83,8 @@ def test_a_recurrent_language_model_answers_as_its_authors_code_does(tmp_path, f
                 stop="never" if beam > 1 else "first",
             )
             assert [list(one.tokens) for one in found.hypotheses] == case["tokens"], case["prompt"]
+        with pytest.raises(beamwright.InvalidArgumentError, match="send a prompt as options.target_prefix"):
+            model.decode([5])
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path):

@@ -13,6 +13,8 @@ import tempfile
 
 import numpy as np
 import openai
+import tritonclient.grpc
+import tritonclient.utils
 from served import check, server
 
 TOKENS = ["<s>", "</s>", *"once upon a time there was one small bird which sang and flew away".split()]
@@ -135,10 +137,41 @@ def streams(client):
                 parts[choice.index] = parts.get(choice.index, "") + choice.text
                 if choice.finish_reason:
                     ends[choice.index] = choice.finish_reason
+        check(event.choices, "an event without choices")
+        *_, last = complete(client, "once", max_tokens=24, stream=True, stream_options={"include_usage": True}, **options)
+        check(not last.choices and last.usage == whole.usage, f"{options}: {last} and not {whole.usage}")
         for choice in whole.choices:
             check(parts[choice.index] == choice.text, f"{options}: {parts[choice.index]!r} and not {choice.text!r}")
             check(ends[choice.index] == choice.finish_reason, f"{options}: {ends}")
     return count
+
+
+def infers(grpc):
+    """The same by the Open Inference Protocol."""
+    client = tritonclient.grpc.InferenceServerClient(grpc)
+    listed = client.get_model_metadata(MODEL).inputs
+    check([(one.name, one.datatype) for one in listed] == [("prompt", "BYTES")], f"{listed}")
+
+    def ask(prompt, datatype="BYTES", **parameters):
+        tensor = tritonclient.grpc.InferInput("prompt", list(prompt.shape), datatype)
+        tensor.set_data_from_numpy(prompt)
+        return client.infer(MODEL, [tensor], parameters={"beam_size": 1, "max_length": 8, **parameters})
+
+    for prompt in ("once upon", "sang", ""):
+        expected = prompt + greedy(grpc, prompt, 8)[0]
+        ids = np.array([[TOKENS.index(word) for word in prompt.split()]], np.int32)
+        found = [ask(np.array([prompt.encode()], np.object_)), *([ask(ids, "INT32")] if prompt else [])]
+        check(all(one.as_numpy("text")[0, 0].decode() == expected for one in found), f"{prompt!r}: {found} and not {expected!r}")
+    begun_anew = client.infer(MODEL, [], parameters={"beam_size": 1, "max_length": 8})
+    check(begun_anew.as_numpy("text")[0, 0].decode() == greedy(grpc, "", 8)[0], f"{begun_anew}")
+    for message, prompt, parameters in (("has one", [b"once", b"upon"], {}), ("nosuchword", [b"nosuchword"], {}),
+                                        ("send one of them", [b"once"], {"target_prefix": '{"text": "upon"}'})):
+        try:
+            ask(np.array(prompt, np.object_), **parameters)
+        except tritonclient.utils.InferenceServerException as error:
+            check(message in str(error), f"{error} does not say {message}")
+        else:
+            check(False, f"{prompt} is not refused")
 
 
 def refused(client):
@@ -175,7 +208,8 @@ def main():
             samples(client)
             events = streams(client)
             refused(client)
-    print(f"answers, samples, {events} events of streams, refusals")
+            infers(grpc)
+    print(f"answers, samples, {events} events of streams, refusals, inferences")
 
 
 if __name__ == "__main__":
