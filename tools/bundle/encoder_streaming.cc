@@ -1,5 +1,7 @@
 #include "tools/bundle/encoder_streaming.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -9,7 +11,12 @@ namespace beamwright::tools {
 namespace {
 
 // Silence behind a source, so that its last words come out: 0.66 s, as sherpa-onnx's programs add.
-constexpr int kTail = 66;
+constexpr int kSilence = 66;
+
+// The tail with which as many chunks are read as sherpa-onnx reads: it leaves out a chunk that its
+// silence does not fill, where a tail counts the frames that a last chunk begins with.
+int TailOf(int chunk) { return std::max(kSilence - (chunk - 1), 0); }
+
 // The logarithm of what NeMo adds to energies, 2^-24.
 constexpr float kNemoSilence = -16.635532F;
 
@@ -44,7 +51,8 @@ v1::StreamingConfig StreamingConfigOf(const ChunkFacts& facts,
   v1::StreamingConfig config;
   config.set_chunk(facts.chunk);
   config.set_shift(facts.shift);
-  config.set_tail(kTail);
+  const int tail = TailOf(facts.chunk);
+  config.set_tail(tail);
   reasons.push_back(
       absl::StrCat("the encoder reads a source chunk by chunk, ", facts.chunk, " frames, the next ",
                    facts.shift, " later: metadata has ",
@@ -52,9 +60,9 @@ v1::StreamingConfig StreamingConfigOf(const ChunkFacts& facts,
   if (facts.is_nemo) {
     config.set_silence(kNemoSilence);
   }
-  reasons.push_back(absl::StrCat("tail ", kTail,
-                                 " frames of silence are read behind a source, as "
-                                 "sherpa-onnx's programs add, for its last words to come out"));
+  reasons.push_back(absl::StrCat("tail ", tail,
+                                 ": as many chunks of silence are read behind a source as by "
+                                 "sherpa-onnx's programs, for its last words to come out"));
   for (const EncoderState& state : states) {
     v1::EncoderStateConfig& added = *config.add_states();
     added.set_input(state.input);

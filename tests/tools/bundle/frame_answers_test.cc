@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "absl/strings/match.h"
@@ -137,8 +138,8 @@ void SetTail(const std::string& path, int tail) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  const std::string changed =
-      absl::StrReplaceAll(text.str(), {{"    tail: 66\n", absl::StrCat("    tail: ", tail, "\n")}});
+  const std::string changed = std::regex_replace(text.str(), std::regex("    tail: [0-9]+\n"),
+                                                 absl::StrCat("    tail: ", tail, "\n"));
   ASSERT_NE(changed, text.str());
   std::ofstream(path) << changed;
 }
