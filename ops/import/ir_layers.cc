@@ -12,6 +12,7 @@
 #include "ops/import/known_operators.h"
 #include "ops/kernels/added_norm.h"
 #include "ops/kernels/attention.h"
+#include "ops/kernels/convolution.h"
 #include "ops/kernels/elementwise_chain.h"
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/movement.h"
@@ -60,9 +61,10 @@ constexpr absl::string_view kOfOnnx[] = {
     "CumProd",       "DequantizeLinear", "DynamicQuantizeLinear",
     "MatMulInteger", "QLinearMatMul",    "QuantizeLinear"};
 constexpr absl::string_view kOfPasses[] = {
-    kAddedNormName,      kAttentionName,       kBiasedProductName, kElementwiseChainName,
-    kFirstRowName,       kGuardedSoftPlusName, kRelativeShiftName, kScaledIntegerProductName,
-    kStableSoftPlusName, kStateUpdateName};
+    kAddedNormName,        kAttentionName,        kBiasedProductName,
+    kConvolutionChainName, kElementwiseChainName, kFirstRowName,
+    kGuardedSoftPlusName,  kRelativeShiftName,    kScaledIntegerProductName,
+    kStableSoftPlusName,   kStateUpdateName};
 
 bool MayBeInFiles(absl::string_view op) {
   const auto is = [op](absl::string_view other) { return other == op; };

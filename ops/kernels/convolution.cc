@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 
+#include "ops/kernels/convolution_end.h"
 #include "ops/kernels/float_convolution.h"
 #include "ops/kernels/integer_convolution.h"
 #include "ops/kernels/parallel.h"
@@ -132,20 +133,26 @@ void ConvolveAll(const ConvolutionGeometry& geometry, int num_threads, int64_t w
 struct ConvolutionOptions {
   WindowOptions windows;
   bool grouped = false;
+  bool has_end = false;  // inputs behind the filter are those of a ConvolutionEnd
 };
 
 struct ConvolutionOp {
   using Options = ConvolutionOptions;
   static absl::StatusOr<Options> Parse(const Node& node) {
     Options options;
+    options.has_end = node.op == kConvolutionChainName;
     options.grouped = node.op == "GroupConvolution";
+    if (options.has_end) {
+      BW_ASSIGN_OR_RETURN(options.grouped, node.attributes.Bool("grouped", false));
+    }
     BW_ASSIGN_OR_RETURN(options.windows, ParseWindows(node));
     return options;
   }
 
   static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
-    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
+    const size_t most = options.has_end ? kMostChainValues : 2;
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, most, outputs));
     BW_ASSIGN_OR_RETURN(const ConvolutionChannels channels,
                         CheckConvolutionInputs(inputs, options.grouped, /*transposed=*/false));
     outputs[0].dtype = inputs[0].dtype;
@@ -189,8 +196,9 @@ absl::StatusOr<ConvolutionGeometry> GeometryOf(const ConvolutionOptions& options
 class ConvolutionKernel final : public Kernel {
  public:
   // constant_filter: null if it is not known.
-  ConvolutionKernel(ConvolutionOptions options, const Tensor* constant_filter)
-      : options_(std::move(options)), floats_(constant_filter != nullptr) {
+  ConvolutionKernel(ConvolutionOptions options, const Tensor* constant_filter,
+                    std::optional<ConvolutionEnd> end)
+      : options_(std::move(options)), floats_(constant_filter != nullptr), end_(std::move(end)) {
     if (constant_filter != nullptr && constant_filter->dtype() == DType::kI32) {
       integers_.emplace(*constant_filter, options_.grouped);
     }
@@ -200,7 +208,7 @@ class ConvolutionKernel final : public Kernel {
                    absl::Span<Tensor> outputs) const override {
     RuntimeResults results(outputs.size());
     BW_RETURN_IF_ERROR(
-        ConvolutionOp::Shapes(options_, DescribeInputs(inputs), absl::MakeSpan(results)));
+        ConvolutionOp::Shapes(options_, DescribeInputs(inputs.first(2)), absl::MakeSpan(results)));
     BW_RETURN_IF_ERROR(PrepareOutputs(results, outputs));
     const Tensor& data = *inputs[0];
     const Tensor& filter = *inputs[1];
@@ -225,9 +233,12 @@ class ConvolutionKernel final : public Kernel {
       return absl::OkStatus();
     }
     floats_.Run(context.num_threads, geometry, data.dim(0), filter.data<float>(),
-                data.data<float>(), output.mutable_data<float>());
+                data.data<float>(), output.mutable_data<float>(),
+                end_.has_value() ? &*end_ : nullptr);
     return absl::OkStatus();
   }
+
+  bool NeedsInput(size_t index) const override { return index < 2; }
 
  private:
   // False: some item's values are too large.
@@ -248,14 +259,30 @@ class ConvolutionKernel final : public Kernel {
 
   const ConvolutionOptions options_;
   const FloatConvolution floats_;
+  const std::optional<ConvolutionEnd> end_;
   std::optional<IntegerConvolution> integers_;
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request) {
   BW_ASSIGN_OR_RETURN(ConvolutionOptions options, ConvolutionOp::Parse(request.node));
   const Tensor* const constant_filter =
-      request.inputs.size() == 2 ? request.inputs[1].value : nullptr;
-  return std::make_unique<ConvolutionKernel>(std::move(options), constant_filter);
+      request.inputs.size() >= 2 ? request.inputs[1].value : nullptr;
+  std::optional<ConvolutionEnd> end;
+  if (options.has_end) {
+    if (constant_filter == nullptr || constant_filter->dtype() != DType::kF32) {
+      return Invalid("filter of a ", kConvolutionChainName, " must be known and f32");
+    }
+    BW_ASSIGN_OR_RETURN(const ChainOptions chain,
+                        ParseChain(request.node, request.inputs.size() - 1));
+    std::vector<const Tensor*> constants;
+    for (const InputInfo& input : request.inputs.subspan(2)) {
+      constants.push_back(input.value);
+    }
+    const int64_t channels =
+        constant_filter->dim(0) * (options.grouped ? constant_filter->dim(1) : 1);
+    BW_ASSIGN_OR_RETURN(end, ConvolutionEnd::Make(chain, constants, channels));
+  }
+  return std::make_unique<ConvolutionKernel>(std::move(options), constant_filter, std::move(end));
 }
 
 }  // namespace
@@ -264,5 +291,7 @@ constinit const OperatorCode kConvolution = {&InferAs<ConvolutionOp>, &Widened<&
                                              &ConvolutionRows};
 constinit const OperatorCode kGroupConvolution = {&InferAs<ConvolutionOp>,
                                                   &Widened<&MakeConvolution>, &ConvolutionRows};
+constinit const OperatorCode kConvolutionChain = {&InferAs<ConvolutionOp>, &MakeConvolution,
+                                                  &ConvolutionRows};
 
 }  // namespace beamwright::ops

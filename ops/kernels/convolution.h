@@ -16,6 +16,11 @@ namespace beamwright::ops {
 // data [N, C, spatial..], filter [C_out, C, spatial..] or with groups [G, C_out/G, C/G, spatial..].
 extern const OperatorCode kConvolution;
 extern const OperatorCode kGroupConvolution;
+// A convolution with what follows it (ops/kernels/convolution_end.h), f32 alone. In no file: passes
+// make it. Inputs: data, filter, constants of the chain; attributes: the convolution's, `grouped`,
+// and those of the chain, whose value 0 is the convolution.
+inline constexpr char kConvolutionChainName[] = "ConvolutionChain";
+extern const OperatorCode kConvolutionChain;
 // data [N, C, spatial..], filter [C, C_out, spatial..] or [G, C/G, C_out/G, spatial..]; attribute
 // output_padding. The input output_shape is refused.
 extern const OperatorCode kConvolutionBackpropData;

@@ -4,23 +4,21 @@
 // between them stays in the first cache: n functions as n operators would pass n - 1 tensors
 // through memory.
 //
-// 1. The functions and their table. 2. Attributes: ParseChain, CheckWiring. 3. Shapes. 4. ChainRun,
-// the fast way, for inputs of one shape, of one element, or of one for each channel. 5. RunApart,
-// for other broadcasts: function by function, as the operators would run.
+// The functions are in chain_functions.cc. 1. Attributes: ParseChain, CheckWiring. 2. Shapes. 3.
+// ChainRun, the fast way, for inputs of one shape, of one element, or of one for each channel. 4.
+// RunApart, for other broadcasts: function by function, as the operators would run.
 #include "ops/kernels/elementwise_chain.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/broadcast_loop.h"
+#include "ops/kernels/chain_functions.h"
 #include "ops/kernels/inputs.h"
-#include "ops/kernels/math.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/rows.h"
-#include "ops/kernels/softplus.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
@@ -29,95 +27,8 @@ namespace {
 constexpr int64_t kBlock = 512;           // elements that pass through all functions at a time
 constexpr int64_t kMostSpread = 1 << 13;  // elements of channels that are spread once for a run
 constexpr int64_t kUsualWork = 4;         // multiply-adds that a function of an element is worth
-
-// out[i] = f(a[i], b[i]). Functions of one operand do not read b, but Clamp, of which b is the two
-// bounds.
-using Apply = void (*)(const float* a, const float* b, int64_t count, float* out);
-
-// The pointers of a lambda's captures are not restrict; those of these functions are.
-template <typename F>
-BW_ALWAYS_INLINE inline void MapLoop(const float* __restrict a, int64_t count,
-                                     float* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = F()(a[i]);
-  }
-}
-template <typename F>
-BW_ALWAYS_INLINE inline void MapPairsLoop(const float* __restrict a, const float* __restrict b,
-                                          int64_t count, float* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = F()(a[i], b[i]);
-  }
-}
-
-template <typename F>
-void Map(const float* a, const float* /*b*/, int64_t count, float* out) {
-  Vectorized([=]() BW_ALWAYS_INLINE { MapLoop<F>(a, count, out); });
-}
-template <typename F>
-void MapPairs(const float* a, const float* b, int64_t count, float* out) {
-  Vectorized([=]() BW_ALWAYS_INLINE { MapPairsLoop<F>(a, b, count, out); });
-}
-
-BW_ALWAYS_INLINE inline void ClampLoop(const float* __restrict a, float least, float most,
-                                       int64_t count, float* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float raised = a[i] < least ? least : a[i];
-    out[i] = most < raised ? most : raised;
-  }
-}
-void Clamp(const float* a, const float* bounds, int64_t count, float* out) {
-  Vectorized([=]() BW_ALWAYS_INLINE { ClampLoop(a, bounds[0], bounds[1], count, out); });
-}
-
-#define BW_ELEMENT_FUNCTION(Name, parameters, result)                     \
-  struct Name {                                                           \
-    BW_ALWAYS_INLINE float operator() parameters const { return result; } \
-  }
-BW_ELEMENT_FUNCTION(AddOf, (float x, float y), x + y);
-BW_ELEMENT_FUNCTION(SubtractOf, (float x, float y), x - y);
-BW_ELEMENT_FUNCTION(MultiplyOf, (float x, float y), x* y);
-BW_ELEMENT_FUNCTION(DivideOf, (float x, float y), x / y);
-BW_ELEMENT_FUNCTION(ReluOf, (float x), x < 0.0f ? 0.0f : x);
-BW_ELEMENT_FUNCTION(SigmoidOf, (float x), Sigmoid(x));
-BW_ELEMENT_FUNCTION(TanhOf, (float x), Tanh(x));
-BW_ELEMENT_FUNCTION(ExpOf, (float x), Exp(x));
-BW_ELEMENT_FUNCTION(LogOf, (float x), Log(x));
-BW_ELEMENT_FUNCTION(AbsOf, (float x), std::fabs(x));
-BW_ELEMENT_FUNCTION(NegativeOf, (float x), -x);
-BW_ELEMENT_FUNCTION(MaximumOf, (float x, float y), x < y ? y : x);
-#undef BW_ELEMENT_FUNCTION
-
-struct ElementFunction {
-  absl::string_view op;
-  int operands;
-  Apply apply;
-};
-
-constexpr ElementFunction kFunctions[] = {{"Add", 2, &MapPairs<AddOf>},
-                                          {"Subtract", 2, &MapPairs<SubtractOf>},
-                                          {"Multiply", 2, &MapPairs<MultiplyOf>},
-                                          {"Divide", 2, &MapPairs<DivideOf>},
-                                          {"ReLU", 1, &Map<ReluOf>},
-                                          {"Sigmoid", 1, &Map<SigmoidOf>},
-                                          {"Tanh", 1, &Map<TanhOf>},
-                                          {"Exp", 1, &Map<ExpOf>},
-                                          {"Log", 1, &Map<LogOf>},
-                                          {"Abs", 1, &Map<AbsOf>},
-                                          {"Negative", 1, &Map<NegativeOf>},
-                                          {"Maximum", 2, &MapPairs<MaximumOf>},
-                                          {kStableSoftPlusName, 1, &Map<StableSoftPlusOf>},
-                                          {kGuardedSoftPlusName, 1, &Map<GuardedSoftPlusOf>},
-                                          {"Clamp", 1, &Clamp}};
-
-const ElementFunction* FindFunction(absl::string_view op) {
-  for (const ElementFunction& function : kFunctions) {
-    if (function.op == op) {
-      return &function;
-    }
-  }
-  return nullptr;
-}
+// Elements of a channel from which on blocks end with their channel, whose values are then numbers.
+constexpr int64_t kLeastPlane = 128;
 
 absl::Status CheckWiring(const ChainOptions& options) {
   const size_t num_inputs = options.windows.size();
@@ -153,35 +64,6 @@ absl::Status CheckWiring(const ChainOptions& options) {
   }
   return options.results.empty() ? Invalid("attribute results: must name a function")
                                  : absl::OkStatus();
-}
-
-absl::StatusOr<ChainOptions> ParseChain(const Node& node) {
-  BW_ASSIGN_OR_RETURN(const std::vector<std::string> functions,
-                      node.attributes.Strings("functions", {}));
-  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> operands, node.attributes.Ints("operands", {}));
-  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> windows, node.attributes.Ints("windows", {}));
-  ChainOptions options;
-  BW_ASSIGN_OR_RETURN(options.results, node.attributes.Ints("results", {}));
-  if (operands.size() != 2 * functions.size() || windows.size() != 2 * node.inputs.size()) {
-    return Invalid("attributes operands and windows: must have two entries for each function and ",
-                   "for each input");
-  }
-  BW_ASSIGN_OR_RETURN(const std::vector<double> bounds, node.attributes.Floats("bounds", {}));
-  if (!bounds.empty() && bounds.size() != 2 * functions.size()) {
-    return Invalid("attribute bounds: must have two entries for each function");
-  }
-  for (size_t i = 0; i < functions.size(); ++i) {
-    options.functions.push_back({functions[i], operands[2 * i], operands[2 * i + 1]});
-    if (!bounds.empty()) {
-      options.functions[i].bounds = {static_cast<float>(bounds[2 * i]),
-                                     static_cast<float>(bounds[2 * i + 1])};
-    }
-  }
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    options.windows.push_back({windows[2 * i], windows[2 * i + 1]});
-  }
-  BW_RETURN_IF_ERROR(CheckWiring(options));
-  return options;
 }
 
 absl::StatusOr<PartialShape> WindowShape(const PartialShape& shape,
@@ -229,31 +111,32 @@ class ChainRun {
     const bool has_windows =
         std::any_of(options.windows.begin(), options.windows.end(),
                     [](const ChainOptions::Window& window) { return window.count >= 0; });
-    width_ = has_windows ? shape.back() : outputs[0].num_elements();
+    const int64_t plane = has_windows ? 0 : CommonPlane(inputs, shape);
+    const bool by_channel = plane >= kLeastPlane;
+    width_ = has_windows ? shape.back() : (by_channel ? plane : outputs[0].num_elements());
     rows_ = width_ == 0 ? 0 : outputs[0].num_elements() / width_;
-    ones_.reserve(kMostChainValues * kBlock);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ChainOptions::Window& window = options.windows[i];
       const float* const data = inputs[i]->data<float>() + window.first;
       if (window.count < 0 && inputs[i]->num_elements() == 1) {
-        ones_.resize(ones_.size() + kBlock, *data);
-        sources_[i] = {ones_.data() + ones_.size() - kBlock, 0, 0};
+        sources_[i] = {data, 0, 0, 1, 1};
+        sources_[i].is_one = true;
       } else if (inputs[i]->shape() != shape && !has_windows) {
         const auto axis = shape.end() - ChannelAxis(inputs[i]->shape());
         sources_[i] = {data, 0, 0, *axis, NumElements(Shape(axis + 1, shape.end()))};
-        if (sources_[i].inner < kBlock / 8 && *axis * sources_[i].inner <= kMostSpread) {
+        sources_[i].is_one = by_channel;
+        if (!by_channel && sources_[i].inner < kBlock / 8 &&
+            *axis * sources_[i].inner <= kMostSpread) {
           SpreadOnce(sources_[i], spread_[i]);
         }
       } else {
-        sources_[i] = {data, has_windows ? inputs[i]->shape().back() : 0, 1};
+        sources_[i] = {data, has_windows ? inputs[i]->shape().back() : width_, 1};
       }
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       targets_[static_cast<size_t>(options.results[i])] = outputs[i].mutable_data<float>();
     }
-    for (const ChainOptions::Function& function : options.functions) {
-      apply_.push_back(FindFunction(function.op)->apply);
-    }
+    ChooseFunctions();
   }
 
   void Run(int num_threads) const {
@@ -269,16 +152,57 @@ class ChainRun {
   struct Source {
     const float* data = nullptr;
     int64_t stride = 0;  // of rows
-    int64_t step = 0;    // 0: one element, kBlock times
+    int64_t step = 0;    // 0: a number, or one for each channel
     // Of an input with one element for each channel: their number, and that of the elements of the
-    // result that lie in one.
+    // result that lie in one. Of a number: 1 and 1.
     int64_t channels = 0;
     int64_t inner = 0;
-    int64_t period = 0;  // of elements that were spread before, and repeat
+    int64_t period = 0;   // of elements that were spread before, and repeat
+    bool is_one = false;  // a number for all elements of a row
   };
+
+  // The elements of the result in one channel, if all inputs with channels have as many; 0 if they
+  // differ, or without such inputs.
+  static int64_t CommonPlane(absl::Span<const Tensor* const> inputs, const Shape& shape) {
+    int axis = 0;
+    for (const Tensor* const input : inputs) {
+      if (input->num_elements() == 1 || input->shape() == shape) {
+        continue;
+      }
+      const int own = ChannelAxis(input->shape());
+      if (axis != 0 && own != axis) {
+        return 0;
+      }
+      axis = own;
+    }
+    return axis == 0 ? 0 : NumElements(Shape(shape.end() - axis + 1, shape.end()));
+  }
+
+  // A number is an operand as it is where the other operand is a block; elsewhere it is spread.
+  void ChooseFunctions() {
+    const auto is_one = [&](int64_t value) {
+      return value >= 0 && value < static_cast<int64_t>(num_inputs_) &&
+             sources_[static_cast<size_t>(value)].is_one;
+    };
+    for (const ChainOptions::Function& function : options_.functions) {
+      if (is_one(function.first) && (function.second < 0 || is_one(function.second))) {
+        sources_[static_cast<size_t>(function.first)].is_one = false;
+      }
+    }
+    for (const ChainOptions::Function& function : options_.functions) {
+      const ElementFunction& found = *FindElementFunction(function.op);
+      apply_.push_back(is_one(function.first)    ? found.first_is_one
+                       : is_one(function.second) ? found.second_is_one
+                                                 : found.apply);
+    }
+  }
 
   // The elements of channels for elements [first, first + count) of the result.
   static void Spread(const Source& source, int64_t first, int64_t count, float* out) {
+    if (source.channels == 1) {
+      Fill(*source.data, count, out);
+      return;
+    }
     int64_t channel = first / source.inner % source.channels;
     int64_t length = source.inner - first % source.inner;
     for (int64_t i = 0; i < count;) {
@@ -315,9 +239,11 @@ class ChainRun {
     for (size_t i = 0; i < num_inputs_; ++i) {
       const Source& source = sources_[i];
       values[i] = source.data + row * source.stride + first * source.step;
-      if (source.channels > 0) {
+      if (source.is_one) {
+        values[i] = source.data + row % source.channels;
+      } else if (source.channels > 0) {
         float* const spread = scratch[apply_.size() + i];
-        Spread(source, first, count, spread);
+        Spread(source, row * width_ + first, count, spread);
         values[i] = spread;
       } else if (source.period > 0) {
         values[i] = source.data + first % source.period;
@@ -338,11 +264,10 @@ class ChainRun {
   const size_t num_inputs_;
   int64_t rows_ = 0;
   int64_t width_ = 0;
-  std::vector<float> ones_;
   std::array<std::vector<float>, kMostChainValues> spread_;
   std::array<Source, kMostChainValues> sources_;
   std::array<float*, kMostChainValues> targets_{};  // by function; null: not read elsewhere
-  std::vector<Apply> apply_;                        // by function
+  std::vector<ElementApply> apply_;                 // by function
 };
 
 // A window as a separate tensor.
@@ -361,7 +286,8 @@ Tensor CutWindow(const Tensor& input, const ChainOptions::Window& window) {
   return cut;
 }
 
-Tensor ApplyBroadcast(Apply apply, const Tensor& a, const Tensor& b, const PartialShape& shape) {
+Tensor ApplyBroadcast(ElementApply apply, const Tensor& a, const Tensor& b,
+                      const PartialShape& shape) {
   Tensor result(DType::kF32, shape.dims());
   const absl::Span<const int64_t> shapes[] = {a.shape(), b.shape()};
   BroadcastPlan(result.shape(), shapes)
@@ -386,7 +312,7 @@ void RunApart(const ChainOptions& options, absl::Span<const Tensor* const> input
   }
   for (const ChainOptions::Function& function : options.functions) {
     const Tensor& first = values[static_cast<size_t>(function.first)];
-    const Apply apply = FindFunction(function.op)->apply;
+    const ElementApply apply = FindElementFunction(function.op)->apply;
     if (function.second < 0) {
       Tensor value(DType::kF32, shapes[values.size()].dims());
       apply(first.data<float>(), function.bounds.data(), value.num_elements(),
@@ -404,7 +330,9 @@ void RunApart(const ChainOptions& options, absl::Span<const Tensor* const> input
 
 struct ElementwiseChainOp {
   using Options = ChainOptions;
-  static absl::StatusOr<Options> Parse(const Node& node) { return ParseChain(node); }
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    return ParseChain(node, node.inputs.size());
+  }
 
   static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
                              absl::Span<ValueInfo> outputs) {
@@ -461,8 +389,49 @@ int ChannelAxis(absl::Span<const int64_t> shape) {
 }
 
 int ChainOperands(absl::string_view op) {
-  const ElementFunction* const function = FindFunction(op);
+  const ElementFunction* const function = FindElementFunction(op);
   return function == nullptr ? 0 : function->operands;
+}
+
+ChainOptions::Function FunctionOf(const Node& node, int64_t first, int64_t second) {
+  ChainOptions::Function function = {node.op, first, second};
+  if (node.op == "Clamp") {
+    const auto bound = [&](const char* name, float none) {
+      return static_cast<float>(node.attributes.Float(name, none).value_or(none));
+    };
+    const auto& [least, most] = ChainOptions::kNoBounds;
+    function.bounds = {bound("min", least), bound("max", most)};
+  }
+  return function;
+}
+
+absl::StatusOr<ChainOptions> ParseChain(const Node& node, size_t num_inputs) {
+  BW_ASSIGN_OR_RETURN(const std::vector<std::string> functions,
+                      node.attributes.Strings("functions", {}));
+  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> operands, node.attributes.Ints("operands", {}));
+  BW_ASSIGN_OR_RETURN(const std::vector<int64_t> windows, node.attributes.Ints("windows", {}));
+  ChainOptions options;
+  BW_ASSIGN_OR_RETURN(options.results, node.attributes.Ints("results", {}));
+  if (operands.size() != 2 * functions.size() || windows.size() != 2 * num_inputs) {
+    return Invalid("attributes operands and windows: must have two entries for each function and ",
+                   "for each input");
+  }
+  BW_ASSIGN_OR_RETURN(const std::vector<double> bounds, node.attributes.Floats("bounds", {}));
+  if (!bounds.empty() && bounds.size() != 2 * functions.size()) {
+    return Invalid("attribute bounds: must have two entries for each function");
+  }
+  for (size_t i = 0; i < functions.size(); ++i) {
+    options.functions.push_back({functions[i], operands[2 * i], operands[2 * i + 1]});
+    if (!bounds.empty()) {
+      options.functions[i].bounds = {static_cast<float>(bounds[2 * i]),
+                                     static_cast<float>(bounds[2 * i + 1])};
+    }
+  }
+  for (size_t i = 0; i < num_inputs; ++i) {
+    options.windows.push_back({windows[2 * i], windows[2 * i + 1]});
+  }
+  BW_RETURN_IF_ERROR(CheckWiring(options));
+  return options;
 }
 
 void ChainOptions::Write(Attributes& attributes) const {

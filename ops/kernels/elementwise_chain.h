@@ -47,6 +47,10 @@ struct ChainOptions {
 
   void Write(Attributes& attributes) const;
 };
+// A node as a function of these values, with the bounds of a Clamp.
+ChainOptions::Function FunctionOf(const Node& node, int64_t first, int64_t second);
+// The attributes of a node, checked: a chain of `num_inputs` inputs.
+absl::StatusOr<ChainOptions> ParseChain(const Node& node, size_t num_inputs);
 
 // The axis from the end, 1 or more, along which an input of this shape broadcasts a value for each
 // of its elements over later axes, as a bias of channels does; 0: it does not.

@@ -29,6 +29,8 @@ constexpr int64_t kMostRows = 256;
 constexpr int64_t kWorkToMakeRow = 60;
 constexpr int64_t kWorkToTurn = 100;
 constexpr int64_t kWorkToPack = 8;
+// Positions from which on an end takes channel by channel.
+constexpr int64_t kLeastEndPlane = 64;
 // Elements of rows that are made at a time: the lines that they come from stay in the first cache.
 constexpr int64_t kRowElements = 32;
 
@@ -61,6 +63,7 @@ struct Problem {
   const float* in;
   float* out;
   VectorIsa isa;
+  const ConvolutionEnd* end;  // or null
 
   int64_t depth() const { return geometry.in_channels * geometry.Kernel(); }
   const float* group_in(int64_t item, int64_t group) const {
@@ -108,6 +111,10 @@ void RunStrips(const Problem& problem, const ConvolutionTiling& tiling, const Pa
           problem.group_out(part.item, part.group) + channel * plane + part.tile.first + first;
       MultiplyStrips(problem.isa, filter, panel, /*from_memory=*/false, {},
                      {out, rows, columns, plane});
+      for (int64_t row = 0; problem.end != nullptr && row < rows; ++row) {
+        problem.end->Run(part.group * problem.geometry.out_channels + channel + row,
+                         out + row * plane, columns);
+      }
     }
   }
 }
@@ -120,11 +127,11 @@ void RunTaps(const Problem& problem, const ConvolutionTiling& tiling, const Part
   for (int64_t channel = part.first; channel < part.first + part.count; ++channel) {
     const Taps taps = {tiling.offsets().data(),
                        problem.group_filter(part.group) + channel * problem.depth(),
-                       problem.depth()};
+                       problem.depth(), tiling.row_step()};
     float* const out = problem.group_out(part.item, part.group) + channel * plane + part.tile.first;
-    for (int64_t y = 0; y < part.tile.height; ++y) {
-      AddTaps(problem.isa, taps, base + y * tiling.row_step(), part.tile.width,
-              out + y * part.tile.width);
+    AddTaps(problem.isa, taps, base, part.tile.height, part.tile.width, out);
+    if (problem.end != nullptr) {
+      problem.end->Run(part.group * problem.geometry.out_channels + channel, out, part.tile.size());
     }
   }
 }
@@ -185,7 +192,8 @@ const PackedMatMul& FloatConvolution::Packed(const float* filter, int64_t output
 }
 
 void FloatConvolution::RunRows(int num_threads, const ConvolutionGeometry& geometry, int64_t items,
-                               const PackedMatMul& filter, const float* in, float* out) const {
+                               const PackedMatMul& filter, const float* in, float* out,
+                               const ConvolutionEnd* end) const {
   const int64_t depth = filter.depth();
   const int64_t channels = geometry.out_channels;
   if (IsRow(geometry)) {
@@ -220,17 +228,26 @@ void FloatConvolution::RunRows(int num_threads, const ConvolutionGeometry& geome
         for (int64_t p = 0; p < positions; ++p) {
           to[channel * positions + p] = from[p * channels + channel];
         }
+        if (end != nullptr) {
+          end->Run(channel, to + channel * positions, positions);
+        }
       }
     });
   }
 }
 
 void FloatConvolution::Run(int num_threads, const ConvolutionGeometry& geometry, int64_t items,
-                           const float* filter, const float* in, float* out) const {
-  const Problem problem = {geometry, filter, in, out, CurrentVectorIsa()};
+                           const float* filter, const float* in, float* out,
+                           const ConvolutionEnd* end) const {
+  if (end != nullptr && geometry.OutPlane() < kLeastEndPlane) {
+    Run(num_threads, geometry, items, filter, in, out);
+    end->RunPlanes(num_threads, items, geometry.OutPlane(), out);
+    return;
+  }
+  const Problem problem = {geometry, filter, in, out, CurrentVectorIsa(), end};
   if (constant_filter_ && RowsAreFaster(geometry)) {
     RunRows(num_threads, geometry, items, Packed(filter, geometry.out_channels, problem.depth()),
-            in, out);
+            in, out, end);
     return;
   }
   if (LanesAreChannels(problem.isa, geometry)) {

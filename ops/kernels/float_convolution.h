@@ -17,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "ops/kernels/convolution.h"
+#include "ops/kernels/convolution_end.h"
 #include "ops/kernels/packed_matmul.h"
 
 namespace beamwright::ops {
@@ -27,14 +28,16 @@ class FloatConvolution {
   explicit FloatConvolution(bool constant_filter) : constant_filter_(constant_filter) {}
 
   // filter [groups * out_channels, in_channels, kernel..], in [items, groups * in_channels,
-  // spatial..], out [items, groups * out_channels, spatial..]: dense and not empty. On up to
-  // num_threads threads where the work pays. Thread-safe.
+  // spatial..], out [items, groups * out_channels, spatial..]: dense and not empty. end: what is
+  // done with each element of the result, or null. On up to num_threads threads where the work
+  // pays. Thread-safe.
   void Run(int num_threads, const ConvolutionGeometry& geometry, int64_t items, const float* filter,
-           const float* in, float* out) const;
+           const float* in, float* out, const ConvolutionEnd* end = nullptr) const;
 
  private:
   void RunRows(int num_threads, const ConvolutionGeometry& geometry, int64_t items,
-               const PackedMatMul& filter, const float* in, float* out) const;
+               const PackedMatMul& filter, const float* in, float* out,
+               const ConvolutionEnd* end) const;
   const PackedMatMul& Packed(const float* filter, int64_t outputs, int64_t depth) const;
 
   const bool constant_filter_;

@@ -239,12 +239,71 @@ struct MaxPoolOp {
     return absl::OkStatus();
   }
 
+  // Whether windows are two rows by one or two columns, all of them whole, as pictures have them.
+  static bool IsOfTwoRows(const WindowAxes& axes) {
+    const auto& [depth, height, width] = axes;
+    const bool by_columns =
+        width.kernel == 1 && width.stride == 1 && width.pad_begin == 0 && width.out <= width.in;
+    return depth.in == 1 && depth.out == 1 && depth.kernel == 1 && height.kernel == 2 &&
+           height.dilation == 1 && height.pad_begin == 0 &&
+           (height.out - 1) * height.stride + 2 <= height.in && (by_columns || IsByPairs(axes));
+  }
+
+  // `kLanes` outputs whose windows begin at a[0] and b[0], in the order of the window.
+  template <int kLanes, bool kPairs>
+  static BW_ALWAYS_INLINE void LargestOfTwoRows(const float* __restrict a,
+                                                const float* __restrict b, float* __restrict out) {
+    const auto larger = [](float best, float x)
+                            BW_ALWAYS_INLINE { return x > best || best != best ? x : best; };
+    for (int i = 0; i < kLanes; ++i) {
+      const float best =
+          kPairs ? larger(larger(larger(a[2 * i], a[2 * i + 1]), b[2 * i]), b[2 * i + 1])
+                 : larger(a[i], b[i]);
+      out[i] = best == best ? best : std::numeric_limits<float>::lowest();
+    }
+  }
+
+  // A plane of IsOfTwoRows with at least kLanes outputs in a row: the last ones of a row are
+  // computed with some before them once more, so that no loop is left over.
+  template <int kLanes, bool kPairs>
+  static void PlaneOfTwoRows(const WindowAxes& axes, const float* in, float* out) {
+    constexpr int64_t kStep = kPairs ? 2 : 1;
+    const int64_t rows = axes[1].out;
+    const int64_t row_step = axes[1].stride * axes[2].in;
+    const int64_t width_in = axes[2].in;
+    const int64_t width = axes[2].out;
+    Vectorized([=]() BW_ALWAYS_INLINE {
+      for (int64_t y = 0; y < rows; ++y) {
+        const float* const a = in + y * row_step;
+        for (int64_t x = 0; x < width; x += kLanes) {
+          const int64_t at = x + kLanes <= width ? x : width - kLanes;
+          LargestOfTwoRows<kLanes, kPairs>(a + kStep * at, a + width_in + kStep * at,
+                                           out + y * width + at);
+        }
+      }
+    });
+  }
+
+  template <bool kPairs>
+  static void PlaneOfTwoRows(const WindowAxes& axes, const float* in, float* out) {
+    const auto run = axes[2].out >= 16  ? &PlaneOfTwoRows<16, kPairs>
+                     : axes[2].out >= 8 ? &PlaneOfTwoRows<8, kPairs>
+                                        : &PlaneOfTwoRows<1, kPairs>;
+    run(axes, in, out);
+  }
+
   // The largest number; NaN until one was seen.
   template <typename T>
   static void PlaneOfValues(const WindowAxes& axes, const T* in, T* out) {
     constexpr bool kIsFloat = std::is_floating_point_v<T>;
     constexpr T kNone =
         kIsFloat ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::lowest();
+    if constexpr (std::is_same_v<T, float>) {
+      if (IsOfTwoRows(axes)) {
+        (IsByPairs(axes) ? &PlaneOfTwoRows<true> : &PlaneOfTwoRows<false>)(axes, in, out);
+        return;
+      }
+    }
     const int64_t width = axes[2].out;
     const auto larger = [](T best, T x)
                             BW_ALWAYS_INLINE { return x > best || best != best ? x : best; };

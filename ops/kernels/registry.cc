@@ -68,6 +68,7 @@ std::vector<Operator> KernelOperators(Precision weights) {
       Line("ConvertLike", kConvertLike),
       Line("Convolution", kConvolution, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad"}),
       Line("ConvolutionBackpropData", kConvolutionBackpropData, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad", "output_padding"}),
+      Line(kConvolutionChainName, kConvolutionChain, {"strides", "dilations", "pads_begin", "pads_end", "auto_pad", "grouped", "functions", "operands", "bounds", "windows", "results"}),
       Line("Cos", kReal),
       Line("Cosh", kReal),
       Line("CumProd", kCumProd, {"exclusive", "reverse"}),

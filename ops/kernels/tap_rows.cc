@@ -13,109 +13,161 @@ namespace beamwright::ops {
 namespace {
 
 // Outputs that have their sums in registers at once.
-using BlockFunction = void (*)(const Taps& taps, const float* from, float* out);
+struct Block {
+  const float* from;
+  float* out;
+  int64_t out_step;  // from row to row
+};
+using BlockFunction = void (*)(const Taps& taps, const Block& block);
 
-constexpr int64_t kPlainOutputs = 16;
+constexpr int64_t kOutputs = 16;  // of a block's row are computed together
 
-void PlainBlock(const Taps& taps, const float* from, float* out) {
-  float sums[kPlainOutputs] = {};
+void PlainBlock(const Taps& taps, const Block& block) {
+  float sums[kOutputs] = {};
   for (int64_t tap = 0; tap < taps.count; ++tap) {
     const float weight = taps.weights[tap];
-    const float* const operands = from + taps.offsets[tap];
-    for (int64_t x = 0; x < kPlainOutputs; ++x) {
+    const float* const operands = block.from + taps.offsets[tap];
+    for (int64_t x = 0; x < kOutputs; ++x) {
       sums[x] = std::fma(weight, operands[x], sums[x]);
     }
   }
-  std::copy(sums, sums + kPlainOutputs, out);
+  std::copy(sums, sums + kOutputs, block.out);
 }
 
 #if defined(__x86_64__)
 
-template <int kVectors>
-BW_TARGET_AVX512 void Avx512Block(const Taps& taps, const float* from, float* out) {
-  __m512 sums[kVectors];
+template <int kRows, int kVectors>
+BW_TARGET_AVX512 void Avx512Block(const Taps& taps, const Block& block) {
+  __m512 sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    sums[v] = _mm512_setzero_ps();
+    for (int v = 0; v < kVectors; ++v) {
+      sums[row][v] = _mm512_setzero_ps();
+    }
   }
   for (int64_t tap = 0; tap < taps.count; ++tap) {
     const __m512 weight = _mm512_set1_ps(taps.weights[tap]);
-    const float* const operands = from + taps.offsets[tap];
+    const float* const operands = block.from + taps.offsets[tap];
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      sums[v] = _mm512_fmadd_ps(weight, _mm512_loadu_ps(operands + 16 * v), sums[v]);
+      for (int v = 0; v < kVectors; ++v) {
+        sums[row][v] = _mm512_fmadd_ps(
+            weight, _mm512_loadu_ps(operands + row * taps.row_step + 16 * v), sums[row][v]);
+      }
     }
   }
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    _mm512_storeu_ps(out + 16 * v, sums[v]);
+    for (int v = 0; v < kVectors; ++v) {
+      _mm512_storeu_ps(block.out + row * block.out_step + 16 * v, sums[row][v]);
+    }
   }
 }
 
-template <int kVectors>
-BW_TARGET_AVX2 void Avx2Block(const Taps& taps, const float* from, float* out) {
-  __m256 sums[kVectors];
+template <int kRows, int kVectors>
+BW_TARGET_AVX2 void Avx2Block(const Taps& taps, const Block& block) {
+  __m256 sums[kRows][kVectors];
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) {
-    sums[v] = _mm256_setzero_ps();
+    for (int v = 0; v < kVectors; ++v) {
+      sums[row][v] = _mm256_setzero_ps();
+    }
   }
   for (int64_t tap = 0; tap < taps.count; ++tap) {
     const __m256 weight = _mm256_broadcast_ss(taps.weights + tap);
-    const float* const operands = from + taps.offsets[tap];
+    const float* const operands = block.from + taps.offsets[tap];
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {
-      sums[v] = _mm256_fmadd_ps(weight, _mm256_loadu_ps(operands + 8 * v), sums[v]);
+      for (int v = 0; v < kVectors; ++v) {
+        sums[row][v] = _mm256_fmadd_ps(
+            weight, _mm256_loadu_ps(operands + row * taps.row_step + 8 * v), sums[row][v]);
+      }
     }
   }
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) {
-    _mm256_storeu_ps(out + 8 * v, sums[v]);
+    for (int v = 0; v < kVectors; ++v) {
+      _mm256_storeu_ps(block.out + row * block.out_step + 8 * v, sums[row][v]);
+    }
   }
 }
 
 #endif
 
-// Blocks of 1 to `most` times 16 outputs, by that number.
+constexpr int kMostRows = 8;
+constexpr int64_t kMostWidth = 4;  // times kOutputs
+
+// Blocks by width, in kOutputs, and by the number of rows: 1, 2, 4 and 8, where registers suffice.
 struct Blocks {
-  int64_t most;
-  const BlockFunction* functions;  // [most + 1]
+  int64_t most;  // the widest
+  BlockFunction functions[kMostWidth + 1][4];
 };
 
-Blocks BlocksFor(VectorIsa isa) {
-  static constexpr BlockFunction kPlain[] = {nullptr, &PlainBlock};
+const Blocks& BlocksFor(VectorIsa isa) {
+  static constexpr Blocks kPlain = {1, {{}, {&PlainBlock}}};
 #if defined(__x86_64__)
-  static constexpr BlockFunction kAvx512[] = {nullptr, &Avx512Block<1>, &Avx512Block<2>,
-                                              &Avx512Block<3>, &Avx512Block<4>};
-  static constexpr BlockFunction kAvx2[] = {nullptr, &Avx2Block<2>, &Avx2Block<4>, &Avx2Block<6>,
-                                            &Avx2Block<8>};
+  static constexpr Blocks kAvx512 = {
+      4,
+      {{},
+       {&Avx512Block<1, 1>, &Avx512Block<2, 1>, &Avx512Block<4, 1>, &Avx512Block<8, 1>},
+       {&Avx512Block<1, 2>, &Avx512Block<2, 2>, &Avx512Block<4, 2>},
+       {&Avx512Block<1, 3>, &Avx512Block<2, 3>, &Avx512Block<4, 3>},
+       {&Avx512Block<1, 4>, &Avx512Block<2, 4>}}};
+  static constexpr Blocks kAvx2 = {4,
+                                   {{},
+                                    {&Avx2Block<1, 2>, &Avx2Block<2, 2>, &Avx2Block<4, 2>},
+                                    {&Avx2Block<1, 4>, &Avx2Block<2, 4>},
+                                    {&Avx2Block<1, 6>, &Avx2Block<2, 6>},
+                                    {&Avx2Block<1, 8>}}};
   switch (isa) {
     case VectorIsa::kAmx:
     case VectorIsa::kAvx512:
-      return {4, kAvx512};
+      return kAvx512;
     case VectorIsa::kAvx2:
-      return {4, kAvx2};
+      return kAvx2;
     case VectorIsa::kPlain:
       break;
   }
 #endif
   (void)isa;
-  return {1, kPlain};
+  return kPlain;
 }
 
 }  // namespace
 
-void AddTaps(VectorIsa isa, const Taps& taps, const float* from, int64_t width, float* out) {
-  constexpr int64_t kOutputs = 16;
-  const Blocks blocks = BlocksFor(isa);
+void AddTaps(VectorIsa isa, const Taps& taps, const float* from, int64_t height, int64_t width,
+             float* out) {
+  const Blocks& blocks = BlocksFor(isa);
   for (int64_t x = 0; x < width;) {
     const int64_t count = std::min(blocks.most, CeilDiv(width - x, kOutputs));
     const int64_t outputs = std::min(count * kOutputs, width - x);
-    if (outputs == count * kOutputs) {
-      blocks.functions[count](taps, from + x, out + x);
-    } else {
-      float whole[4 * kOutputs];
-      blocks.functions[count](taps, from + x, whole);
-      std::copy(whole, whole + outputs, out + x);
+    for (int64_t y = 0; y < height;) {
+      int rows = kMostRows;
+      int size = 3;  // its logarithm
+      while (rows > height - y || blocks.functions[count][size] == nullptr) {
+        rows /= 2;
+        --size;
+      }
+      const BlockFunction function = blocks.functions[count][size];
+      const float* const operands = from + y * taps.row_step + x;
+      float* const to = out + y * width + x;
+      if (outputs == count * kOutputs) {
+        function(taps, {operands, to, width});
+      } else {
+        constexpr int64_t kWhole = kMostWidth * kOutputs;
+        float whole[kMostRows * kWhole];
+        function(taps, {operands, whole, kWhole});
+        for (int row = 0; row < rows; ++row) {
+          std::copy(whole + row * kWhole, whole + row * kWhole + outputs, to + row * width);
+        }
+      }
+      y += rows;
     }
     x += outputs;
   }

@@ -210,15 +210,9 @@ class ChainFinder {
     std::vector<int> results;
     for (size_t i = 0; i < group.size(); ++i) {
       const Node& member = graph_.node(group[i]);
-      options.functions.push_back({member.op, number_of(member.inputs[0]),
-                                   member.inputs.size() > 1 ? number_of(member.inputs[1]) : -1});
-      if (member.op == "Clamp") {
-        const auto bound = [&](const char* name, float none) {
-          return static_cast<float>(member.attributes.Float(name, none).value_or(none));
-        };
-        const auto& [least, most] = ChainOptions::kNoBounds;
-        options.functions.back().bounds = {bound("min", least), bound("max", most)};
-      }
+      options.functions.push_back(
+          FunctionOf(member, number_of(member.inputs[0]),
+                     member.inputs.size() > 1 ? number_of(member.inputs[1]) : -1));
       const std::vector<int>& readers = readers_[static_cast<size_t>(group[i])];
       const bool is_read = std::any_of(readers.begin(), readers.end(),
                                        [&](int reader) { return !Contains(group, reader); });

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ops/base/status.h"
+#include "ops/passes/convolution_passes.h"
 
 namespace beamwright::ops {
 namespace {
@@ -23,9 +24,11 @@ constexpr Pass kEncoderPasses[] = {
     &DropPartAxes,         // squeeze elimination: of the slices and parts of a loop
     &DropLayerTransposes,  // transpose elimination: states of layers are read where they are
     // 4.
+    &FoldNorms,           // norms of a convolution become part of its filter
     &JoinScaledProducts,  // fusion of an integer product with its conversions, scales and sums
     &JoinLayers,          // fusion of attention, norms and biases
     &JoinSoftPlus,        // fusion of ln(1 + e^x) into one function
+    &JoinConvolutions,    // fusion of a convolution with its bias and its activation
     &JoinElementwise,     // fusion of elementwise functions into an ElementwiseChain
 };
 

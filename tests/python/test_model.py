@@ -222,6 +222,51 @@ print(answer.text)
     assert run_python(code, MODEL, order, *IMPORTS) == "R IY0 K ER1 AH0 N T\n"
 
 
+def test_it_decodes_while_other_libraries_compute_and_is_idle_afterwards():
+    code = """
+import importlib.util, sys, threading, time
+import numpy, onnxruntime
+import beamwright
+
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 2
+session = onnxruntime.InferenceSession(sys.argv[2], options)
+source = {session.get_inputs()[0].name: numpy.ones((1, 50), numpy.int64)}
+square = numpy.ones((200, 200))
+products = [lambda: square @ square, lambda: session.run(None, source)]
+if importlib.util.find_spec("torch") is not None:
+    import torch
+    tensor = torch.ones(200, 200)
+    products.append(lambda: tensor @ tensor)
+
+model = beamwright.Model(sys.argv[1], threads=2, check=False)
+words = ["recurrent", "cat", "beam"] * 20
+answers = [answer.text for answer in model.decode_many(words, beam_size=5)]
+left = threading.Event()
+rounds = []
+def compute(product):
+    while not left.is_set():
+        product()
+        rounds.append(product)
+threads = [threading.Thread(target=compute, args=(product,)) for product in products]
+for thread in threads:
+    thread.start()
+while set(rounds) != set(products):
+    assert [answer.text for answer in model.decode_many(words, beam_size=5)] == answers
+left.set()
+for thread in threads:
+    thread.join()
+time.sleep(0.5)  # runtimes of the others look out for work
+before = time.process_time()
+time.sleep(0.5)
+spent = time.process_time() - before
+assert spent < 0.1, spent
+print(answers[0])
+"""
+    encoder = ROOT / "tests" / "tools" / "graph" / "testdata" / "step-lstm" / "encoder.onnx"
+    assert run_python(code, MODEL, encoder) == "R IY0 K ER1 AH0 N T\n"
+
+
 @pytest.mark.of_the_build
 def test_protobuf_of_others_is_not_met(tmp_path):
     """TensorFlow shows its protobuf to the whole process; this one would end it."""

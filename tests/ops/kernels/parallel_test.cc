@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "ops/kernels/packed_matmul.h"
+
 namespace beamwright::ops {
 namespace {
 
@@ -90,6 +92,20 @@ TEST(SharingForTest, ShortLoopsAreSharedIfTheyFollowOneAnother) {
       EXPECT_EQ(SharingFor(2, kMinParallelWork), 1);  // within a loop
     });
   });
+}
+
+// A step of one row: what products are shared follows from the bytes that they read.
+TEST(SharingForTest, OneRowSharesProductsThatReadMoreThanHalfAMegabyte) {
+  const auto work = [](int64_t depth, int64_t columns, Precision precision) {
+    const std::vector<float> weight(static_cast<size_t>(depth * columns), 0.5F);
+    return PackedMatMul({weight.data(), depth, columns, columns}, /*transposed=*/false, precision)
+        .Work(1);
+  };
+  EXPECT_LT(work(512, 512, Precision::kInt8), kMinSharedWork);
+  EXPECT_LT(work(224, 896, Precision::kInt8), kMinSharedWork);
+  EXPECT_GE(work(2048, 512, Precision::kInt8), kMinSharedWork);
+  EXPECT_GE(work(256, 768, Precision::kF32), kMinSharedWork);
+  EXPECT_GE(work(1024, 4096, Precision::kInt8), kMinParallelWork);
 }
 
 }  // namespace
