@@ -250,7 +250,7 @@ void FloatConvolution::Run(int num_threads, const ConvolutionGeometry& geometry,
             in, out, end);
     return;
   }
-  if (LanesAreChannels(problem.isa, geometry)) {
+  if (end == nullptr && LanesAreChannels(problem.isa, geometry)) {
     RunChannelLanes(num_threads, geometry, items, filter, in, out);
     return;
   }
