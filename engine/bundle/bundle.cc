@@ -168,10 +168,11 @@ absl::Status LoadFiles(BundleFiles& files, Bundle& bundle) {
     return AtField(source.status(), "source");
   }
   bundle.source = *std::move(source);
-  absl::StatusOr<std::shared_ptr<const TextCodec>> target =
-      LoadCodec(files, config.target(),
-                SearchOf(config) != v1::SEARCH_TOKENS ? Vocabulary::Lines::kColumns
-                                                      : Vocabulary::Lines::kDistinct);
+  // Canary's tokens of several languages share texts.
+  absl::StatusOr<std::shared_ptr<const TextCodec>> target = LoadCodec(
+      files, config.target(),
+      SearchOf(config) != v1::SEARCH_TOKENS || config.has_sound() ? Vocabulary::Lines::kColumns
+                                                                  : Vocabulary::Lines::kDistinct);
   if (!target.ok()) {
     return AtField(target.status(), "target");
   }

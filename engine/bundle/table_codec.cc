@@ -38,6 +38,8 @@ class TableCodec : public CodecBase {
     codec->form_ = config.form();
     codec->lowercase_ = config.lowercase();
     codec->size_ = config.size();
+    codec->has_controls_ = config.form() == v1::TEXT_FORM_PIECES &&
+                           lines == Vocabulary::Lines::kColumns && !config.vocabulary().empty();
     if (!config.vocabulary().empty()) {
       auto vocabulary = Vocabulary::Parse(content, lines);
       if (!vocabulary.ok()) {
@@ -84,7 +86,7 @@ class TableCodec : public CodecBase {
     bool first = true;
     const bool joined = form_ == v1::TEXT_FORM_CHARACTERS || form_ == v1::TEXT_FORM_PIECES;
     for (const int32_t id : ids) {
-      if (IsSilent(id)) {
+      if (IsSilent(id) || IsControl(id)) {
         continue;
       }
       if (!first && !joined) {
@@ -107,7 +109,7 @@ class TableCodec : public CodecBase {
   }
 
   std::string Written(int32_t id, bool is_first) const override {
-    if (IsSilent(id)) {
+    if (IsSilent(id) || IsControl(id)) {
       return "";
     }
     const bool is_known = id >= 0 && (size_ == 0 || id < size_);
@@ -144,6 +146,13 @@ class TableCodec : public CodecBase {
 
  private:
   TableCodec() = default;
+
+  // Columns such as Canary's <|pnc|> steer the model.
+  bool IsControl(int32_t id) const {
+    return has_controls_ && id >= 0 && id < size_ &&
+           absl::StartsWith(vocabulary_->token(id), "<|") &&
+           absl::EndsWith(vocabulary_->token(id), "|>");
+  }
 
   // Tokens that no text could ever be read as, or that would not survive being written.
   absl::Status CheckTokens(const v1::TextConfig& config) {
@@ -305,6 +314,7 @@ class TableCodec : public CodecBase {
 
   v1::TextForm form_ = v1::TEXT_FORM_IDS;
   bool lowercase_ = false;
+  bool has_controls_ = false;
   int size_ = 0;
   size_t longest_token_ = 0;     // in bytes
   bool marks_unspaced_ = false;  // whether a piece has the mark before such a character

@@ -1,5 +1,6 @@
 #include "server/http/transcription.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
@@ -101,18 +102,20 @@ void AddHotwords(const engine::DecodeModel& model, const std::string& prompt,
   }
 }
 
-// Of a model whose answers begin with the language of the sound, such as Whisper's <|en|>, by its
-// default target prefix: another one in its place.
+// Of a model whose default target prefix names the language of the sound, such as Whisper's <|en|>:
+// another one in its place. Canary's prefix has that of the text, too, which follows where both are
+// equal.
 absl::Status SetLanguage(const engine::DecodeModel& model, const std::string& language,
                          v1::DecodeOptions& options) {
-  const v1::TargetTokens& prefix = model.config().default_options().target_prefix();
   const auto is_language = [&model](int32_t id) {
     const std::string text = model.target().TokenText(id);
     return text.size() >= 6 && text.size() <= 7 && absl::StartsWith(text, "<|") &&
-           absl::EndsWith(text, "|>");
+           absl::EndsWith(text, "|>") && text != "<|pnc|>" && text != "<|itn|>";
   };
-  if (language.empty() || options.has_target_prefix() || prefix.ids().ids().empty() ||
-      !is_language(prefix.ids().ids(0))) {
+  const v1::TargetTokens& prefix = model.config().default_options().target_prefix();
+  const auto& given = prefix.ids().ids();
+  const auto first = std::find_if(given.begin(), given.end(), is_language);
+  if (language.empty() || options.has_target_prefix() || first == given.end()) {
     return absl::OkStatus();
   }
   const int32_t id = model.target().TokenId(absl::StrCat("<|", language, "|>"));
@@ -120,8 +123,10 @@ absl::Status SetLanguage(const engine::DecodeModel& model, const std::string& la
     return status::InvalidField("language", "'", language,
                                 "' is no language that the model hears; it takes codes such as en");
   }
+  const int32_t before = *first;
   *options.mutable_target_prefix() = prefix;
-  options.mutable_target_prefix()->mutable_ids()->set_ids(0, id);
+  auto& ids = *options.mutable_target_prefix()->mutable_ids()->mutable_ids();
+  std::replace(ids.begin(), ids.end(), before, id);
   return absl::OkStatus();
 }
 

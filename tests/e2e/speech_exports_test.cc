@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,7 @@ constexpr char kSpeechExports[] = BEAMWRIGHT_SOURCE_DIR "/tests/e2e/exports";
 constexpr char kSpokenDigits[] = BEAMWRIGHT_SOURCE_DIR "/models/digits-en";
 constexpr char kPictures[] = BEAMWRIGHT_SOURCE_DIR "/tests/engine/picture/data";
 constexpr size_t kWavHeaderBytes = 44;
+constexpr char kTogether[] = "steps rows of several requests together";
 
 std::string Content(const fs::path& path) { return ReadFile(path.string()).value_or(""); }
 
@@ -79,21 +81,27 @@ class SpeechExportsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     const std::string repository = ops::testing_tools::TempPath("speech_exports");
-    const auto init = [&](const std::string& model, std::vector<std::string> graphs) {
+    const auto init = [&](const std::string& model, const std::string& folder,
+                          const std::vector<std::string>& graphs, const char* steps = kTogether) {
       const std::string bundle = absl::StrCat(repository, "/", model, "/1");
       fs::create_directories(bundle);
       std::vector<std::string> command = {BEAMWRIGHT_GRAPH_PROGRAM, "init"};
       for (const std::string& graph : graphs) {
-        command.push_back((fs::path(kSpeechExports) / model / "optimum" / graph).string());
+        command.push_back((fs::path(kSpeechExports) / folder / graph).string());
       }
       command.insert(command.end(), {"--out", bundle, "--name", model});
       const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(command);
       EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-      EXPECT_THAT(outcome.output, HasSubstr("steps rows of several requests together"));
+      EXPECT_THAT(outcome.output, HasSubstr(steps));
     };
-    init("whisper_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"});
-    init("moonshine_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"});
-    init("trocr_picture", {"encoder_model.onnx", "decoder_with_past_model.onnx"});
+    const std::vector<std::string> merged = {"encoder_model.onnx", "decoder_model_merged.onnx"};
+    init("whisper_speech", "whisper_speech/optimum", merged);
+    init("whisper_static", "whisper_speech",
+         {"optimum/encoder_model.onnx", "static/decoder_model.onnx"}, "steps rows one at a time");
+    init("moonshine_speech", "moonshine_speech/optimum", merged);
+    init("canary_speech", "canary_speech/nemo", {"encoder.onnx", "decoder.onnx"});
+    init("trocr_picture", "trocr_picture/optimum",
+         {"encoder_model.onnx", "decoder_with_past_model.onnx"});
     server_ = new ServerProcess({"--model-repository", repository});
     ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
   }
@@ -140,8 +148,9 @@ class SpeechExportsTest : public ::testing::Test {
 ServerProcess* SpeechExportsTest::server_ = nullptr;
 
 // All sources of a beam in one call, so that rows of different requests share steps.
-void ExpectAsGenerated(const std::string& model, ServerProcess& server) {
-  const std::vector<Asked> questions = Questions(model);
+void ExpectAsGenerated(const std::string& model, ServerProcess& server,
+                       const char* asked_of = nullptr) {
+  const std::vector<Asked> questions = Questions(asked_of == nullptr ? model : asked_of);
   ASSERT_GE(questions.size(), 6U);
   const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
   int num_ended = 0;
@@ -179,6 +188,41 @@ void ExpectAsGenerated(const std::string& model, ServerProcess& server) {
 
 TEST_F(SpeechExportsTest, WhisperDecodesAsTransformersGenerates) {
   ExpectAsGenerated("whisper_speech", *server_);
+}
+
+// A cache of a fixed length, transformers' StaticCache, is a state like any other.
+TEST_F(SpeechExportsTest, StaticCachesDecodeAsGrowingOnes) {
+  ExpectAsGenerated("whisper_static", *server_, "whisper_speech");
+  const auto stub = v1::DecodeService::NewStub(Connect(server_->address()));
+  v1::DecodeRequest request;
+  request.set_model("whisper_static");
+  request.mutable_options()->set_max_length(41);  // more than the places of the cache
+  *request.add_sources() = SourceOf("spoken-1.wav");
+  EXPECT_THAT(Decode(*stub, request).first.error_message(), HasSubstr("above the model's limit"));
+}
+
+// NeMo's Canary in the languages of sound and text: ONNX Runtime's answers.
+TEST_F(SpeechExportsTest, CanaryTranscribesAsOnnxRuntime) {
+  httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(60);
+  std::set<std::string> texts;
+  for (const Asked& asked : Questions("canary_speech")) {
+    SCOPED_TRACE(absl::StrCat(asked.source, " in ", asked.language, ", beam ", asked.beam_size));
+    const auto reply = http.Post(
+        "/v1/audio/transcriptions",
+        httplib::MultipartFormDataItems{
+            {"file", Content(fs::path(kSpokenDigits) / asked.source), asked.source, "audio/wav"},
+            {"model", "canary_speech", "", ""},
+            {"language", asked.language, "", ""},
+            {"response_format", "text", "", ""},
+            {"options", absl::StrFormat("{\"beam_size\": %d, \"max_length\": 24}", asked.beam_size),
+             "", ""}});
+    ASSERT_TRUE(reply) << httplib::to_string(reply.error());
+    ASSERT_EQ(reply->status, 200) << reply->body;
+    EXPECT_EQ(reply->body, absl::StrCat(asked.text, "\n"));
+    texts.insert(reply->body);
+  }
+  EXPECT_GT(texts.size(), 8U);
 }
 
 TEST_F(SpeechExportsTest, MoonshineDecodesAsTransformersGenerates) {

@@ -18,6 +18,7 @@
 #include "tools/bundle/export_settings.h"
 #include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/framing.h"
+#include "tools/bundle/init_canary.h"
 #include "tools/bundle/init_frames.h"
 #include "tools/bundle/init_marian.h"
 #include "tools/bundle/init_parts.h"
@@ -118,7 +119,12 @@ class Initialiser {
     BW_RETURN_IF_ERROR(CheckName(options_.name, options_.out));
     BW_RETURN_IF_ERROR(CheckFlags());
     BW_RETURN_IF_ERROR(ReadPairs());
-    BW_ASSIGN_OR_RETURN(settings_, TakeExportSettings(options_));
+    const bool is_canary = IsCanary(options_);
+    if (is_canary) {
+      BW_ASSIGN_OR_RETURN(settings_, TakeCanarySettings(options_));
+    } else {
+      BW_ASSIGN_OR_RETURN(settings_, TakeExportSettings(options_));
+    }
     config_.set_format_version(1);
     config_.set_name(options_.name);
     BW_RETURN_IF_ERROR(ReadEncoder());
@@ -128,6 +134,15 @@ class Initialiser {
     if (merged.has_value()) {
       BW_ASSIGN_OR_RETURN(decoder, TakeChangedGraph(options_.decoder, graph, merged->step, files_));
       reasons_.push_back("the decoder's step: the branch of 'use_cache_branch'");
+    }
+    if (is_canary) {
+      absl::StatusOr<std::string> step = CanaryStep(files_[graph]);
+      if (!step.ok()) {
+        return Annotate(step.status(), absl::StrCat("'", options_.decoder, "'"));
+      }
+      BW_ASSIGN_OR_RETURN(decoder,
+                          TakeChangedGraph(options_.decoder, graph, *std::move(step), files_));
+      reasons_.push_back("the decoder's token and position: two inputs in the bundle's file");
     }
     BW_RETURN_IF_ERROR(FindCrossMemory(decoder, merged));
     BW_RETURN_IF_ERROR(ReadTarget());
@@ -151,7 +166,9 @@ class Initialiser {
     }
     BW_RETURN_IF_ERROR(Write());
     // The server fills sound and pictures up to the extents that the encoder fixes.
-    const bool is_filled = source_.config.pad_to_length() > 0 || settings_.has_value();
+    const bool is_filled =
+        source_.config.pad_to_length() > 0 ||
+        (settings_.has_value() && (settings_->sound.has_value() || settings_->picture.has_value()));
     Print("note    ",
           FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles, is_filled));
     if (settings_.has_value()) {
@@ -187,7 +204,8 @@ class Initialiser {
     source_ = std::move(side.source);
     if (settings_.has_value()) {
       TakeSettings();
-    } else {
+    }
+    if (!config_.has_sound() && !config_.has_picture()) {
       AddSound(
           FindSound(*encoder_, config_.encoder(), MetadataOf(options_.encoder), true, reasons_),
           files_, config_);

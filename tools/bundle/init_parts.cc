@@ -196,7 +196,14 @@ absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& pa
                                      "'; text of a request is cut into the longest ones"));
     }
   }
-  BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons));
+  const bool is_numbered = side == "target" && IsNumberedList(content);
+  if (is_numbered) {
+    BW_ASSIGN_OR_RETURN(const TokenFile file, ReadTokenFile(path, content, reasons));
+    content = absl::StrCat(absl::StrJoin(file.tokens, "\n"), "\n");
+  }
+  BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons,
+                                                  is_numbered ? Vocabulary::Lines::kColumns
+                                                              : Vocabulary::Lines::kDistinct));
   BW_RETURN_IF_ERROR(AddFile(text.config.vocabulary(), std::move(content), files));
   return text;
 }

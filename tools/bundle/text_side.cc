@@ -98,7 +98,7 @@ absl::StatusOr<TextSide> ReadTokenizer(const std::string& side, const std::strin
 
 absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
                                       const std::string& content, const SpecialTokens& special,
-                                      std::vector<std::string>& reasons) {
+                                      std::vector<std::string>& reasons, Vocabulary::Lines lines) {
   TextSide text;
   v1::TextConfig& config = text.config;
   const bool is_target = side == "target";
@@ -123,7 +123,7 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
   if (bundle::IsTokenizerFile(content)) {
     return ReadTokenizer(side, path, content, special, reasons);
   }
-  const absl::StatusOr<Vocabulary> vocabulary = Vocabulary::Parse(content);
+  const absl::StatusOr<Vocabulary> vocabulary = Vocabulary::Parse(content, lines);
   if (!vocabulary.ok()) {
     return Annotate(vocabulary.status(), absl::StrCat(side, " vocabulary '", path, "'"));
   }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/model.pb.h"
+#include "ops/base/vocabulary.h"
 
 namespace beamwright::tools {
 
@@ -34,7 +35,8 @@ struct SpecialTokens {
 // the vocabulary, or Vocabulary::Parse's.
 absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
                                       const std::string& content, const SpecialTokens& special,
-                                      std::vector<std::string>& reasons);
+                                      std::vector<std::string>& reasons,
+                                      Vocabulary::Lines lines = Vocabulary::Lines::kDistinct);
 
 }  // namespace beamwright::tools
 

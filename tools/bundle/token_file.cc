@@ -141,6 +141,17 @@ absl::StatusOr<TokenFile> Parse(absl::string_view content, std::string& form) {
 
 }  // namespace
 
+bool IsNumberedList(absl::string_view content) {
+  int64_t empty_tail = 0;
+  const auto listed = AllNumbered(Lines(content, empty_tail));
+  for (size_t i = 0; listed.has_value() && i < listed->size(); ++i) {
+    if ((*listed)[i].id != static_cast<int64_t>(i)) {
+      return false;
+    }
+  }
+  return listed.has_value();
+}
+
 absl::StatusOr<std::optional<std::string>> PiecesOfTokenizer(const std::string& content) {
   const absl::StatusOr<google::protobuf::Struct> file = ParseObject(content);
   if (!file.ok()) {

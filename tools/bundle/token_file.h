@@ -32,6 +32,9 @@ struct TokenFile {
 absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path, const std::string& content,
                                         std::vector<std::string>& reasons);
 
+// Whether each line is "TOKEN ID", with the ids from 0 on.
+bool IsNumberedList(absl::string_view content);
+
 // The tokens of a tokenizer.json whose BPE writes what it lacks as bytes (Llama 2, Moonshine), one
 // a line: for a target, of which no text is cut. std::nullopt: it is another file. InvalidArgument
 // as above.

@@ -200,6 +200,51 @@ def export(module, task, shapes, files, folder):
             (folder / name).write_bytes((pathlib.Path(made) / name).read_bytes())
 
 
+STATIC_LENGTH = 40  # places of the static cache
+
+
+class StaticStep(torch.nn.Module):
+    """A step of Whisper's decoder whose keys and values are a StaticCache, written in place at `cache_position`."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, decoder_input_ids, encoder_hidden_states, cache_position, *past):
+        own = transformers.StaticCache(config=self.module.config, max_cache_len=STATIC_LENGTH)
+        for layer, keys, values in zip(own.layers, past[::2], past[1::2]):
+            layer.lazy_initialization(keys)
+            layer.keys, layer.values = keys.clone(), values.clone()
+        cache = transformers.EncoderDecoderCache(own, transformers.DynamicCache(config=self.module.config))
+        hidden = self.module.model.decoder(
+            input_ids=decoder_input_ids, encoder_hidden_states=encoder_hidden_states, past_key_values=cache,
+            cache_position=cache_position, position_ids=cache_position[None],
+        ).last_hidden_state  # fmt: skip
+        return (self.module.proj_out(hidden), *(tensor for layer in own.layers for tensor in (layer.keys, layer.values)))
+
+
+def export_static(module, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    config = module.config
+    rows, heads = 2, config.decoder_attention_heads
+    past = [torch.zeros(rows, heads, STATIC_LENGTH, config.d_model // heads) for _ in range(2 * config.decoder_layers)]
+    names = [f"{kind}_{layer}" for layer in range(config.decoder_layers) for kind in ("key", "value")]
+    by_row = {0: torch.export.Dim.DYNAMIC}
+    torch.onnx.export(
+        StaticStep(module),
+        (torch.ones(rows, 1, dtype=torch.int64), torch.zeros(rows, config.max_source_positions, config.d_model), torch.tensor([3]), *past),
+        folder / "decoder_model.onnx", dynamo=True, external_data=False,
+        input_names=["decoder_input_ids", "last_hidden_state", "cache_position", *(f"past_{name}" for name in names)],
+        output_names=["logits", *(f"present_{name}" for name in names)],
+        dynamic_shapes={"decoder_input_ids": by_row, "encoder_hidden_states": by_row, "cache_position": None, "past": (by_row,) * len(past)},
+    )  # fmt: skip
+    graph = onnx.load_model(folder / "decoder_model.onnx")
+    for node in graph.graph.node:
+        node.doc_string = ""
+        del node.metadata_props[:]
+    onnx.save_model(graph, folder / "decoder_model.onnx")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path, metavar="OUT")
@@ -216,6 +261,8 @@ def main():
         tokenizer.save(str(folder / "optimum" / "tokenizer.json"))
         preprocessor.save_pretrained(folder / "optimum")
         (folder / "texts.json").write_text(json.dumps(answers, indent=1) + "\n")
+        if name == "whisper_speech":
+            export_static(module, folder / "static")
 
 
 if __name__ == "__main__":
