@@ -303,5 +303,36 @@ TEST_F(SpeechExportsTest, TranscribesInTheLanguageOfTheForm) {
   EXPECT_THAT(refused->body, HasSubstr("is no language that the model hears"));
 }
 
+// languages.json: what transformers' `detect_language` hears.
+TEST_F(SpeechExportsTest, HearsTheLanguage) {
+  google::protobuf::Struct languages;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(
+                  Content(fs::path(kSpeechExports) / "whisper_speech/languages.json"), &languages)
+                  .ok());
+  ASSERT_EQ(languages.fields().size(), 3U);
+  httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(60);
+  for (const Asked& asked : Questions("whisper_speech")) {
+    if (asked.beam_size != 1 ||
+        asked.language != languages.fields().at(asked.source).string_value()) {
+      continue;
+    }
+    const auto reply = http.Post(
+        "/v1/audio/transcriptions",
+        httplib::MultipartFormDataItems{
+            {"file", Content(fs::path(kSpokenDigits) / asked.source), asked.source, "audio/wav"},
+            {"model", "whisper_speech", "", ""},
+            {"response_format", "verbose_json", "", ""},
+            {"options", "{\"beam_size\": 1}", "", ""}});
+    ASSERT_TRUE(reply) << httplib::to_string(reply.error());
+    ASSERT_EQ(reply->status, 200) << reply->body;
+    google::protobuf::Struct answer;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(reply->body, &answer).ok());
+    EXPECT_EQ(answer.fields().at("language").string_value(), asked.language);
+    EXPECT_EQ(answer.fields().at("text").string_value(),
+              asked.text.substr(std::min(asked.text.find_first_not_of(' '), asked.text.size())));
+  }
+}
+
 }  // namespace
 }  // namespace beamwright::e2e

@@ -106,6 +106,11 @@ def whisper():
         )
         return [id for id in ids[0].tolist() if id != config.eos_token_id]
 
+    def language_of(path):
+        features = extractor(samples_of(path), sampling_rate=16000, return_tensors="pt").input_features
+        return tokenizer.id_to_token(int(module.detect_language(features)[0]))[2:-2]
+
+    answer.language_of = language_of
     asked = [(str(path.name), {"language": language, "task": "transcribe", "beam_size": beam_size})
              for path in WAVES for language in ("en", "de") for beam_size in (1, 4)]  # fmt: skip
     shapes = {"nb_max_frames": 100 * SECONDS}
@@ -263,6 +268,8 @@ def main():
         (folder / "texts.json").write_text(json.dumps(answers, indent=1) + "\n")
         if name == "whisper_speech":
             export_static(module, folder / "static")
+            heard = {path.name: answer.language_of(path) for path in WAVES}
+            (folder / "languages.json").write_text(json.dumps(heard, indent=1) + "\n")
 
 
 if __name__ == "__main__":
