@@ -15,9 +15,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "ops/compile/filled_values.h"
 #include "ops/compile/short_lists.h"
+#include "ops/kernels/windows.h"
 
 namespace beamwright::ops {
 
@@ -76,9 +78,12 @@ bool Symbols::AddTerms(const Extent& extent, int64_t sign, Terms& terms) const {
 
 std::optional<Extent> Symbols::Combine(const Extent& a, const Extent& b, int64_t sign) {
   Terms terms;
-  if (!AddTerms(a, 1, terms) || !AddTerms(b, sign, terms)) {
-    return std::nullopt;
-  }
+  return AddTerms(a, 1, terms) && AddTerms(b, sign, terms)
+             ? std::optional(OfTerms(std::move(terms)))
+             : std::nullopt;
+}
+
+Extent Symbols::OfTerms(Terms terms) {
   int64_t divisor = 0;
   for (auto at = terms.begin(); at != terms.end();) {
     divisor = std::gcd(divisor, at->second);
@@ -102,6 +107,59 @@ std::optional<Extent> Symbols::Combine(const Extent& a, const Extent& b, int64_t
   return Extent{divisor, {sum->second}};
 }
 
+bool Symbols::Unnest(Terms& terms, int64_t& divisor) const {
+  const auto number = terms.find({});
+  const int64_t added = number == terms.end() ? 0 : number->second;
+  if (terms.size() != (number == terms.end() ? 1 : 2)) {
+    return true;
+  }
+  const auto& [symbols, count] = *terms.rbegin();  // no symbols come first
+  const auto inner = symbols.size() == 1 ? rounded_.find(symbols[0]) : rounded_.end();
+  if (count != 1 || inner == rounded_.end()) {
+    return true;
+  }
+  Terms unnested = inner->second.first;
+  const int64_t factor = inner->second.second;
+  int64_t scaled = 0;
+  int64_t& total = unnested[{}];
+  if (__builtin_mul_overflow(added, factor, &scaled) ||
+      __builtin_add_overflow(total, scaled, &total) ||
+      __builtin_mul_overflow(divisor, factor, &divisor)) {
+    return false;
+  }
+  terms = std::move(unnested);
+  return true;
+}
+
+std::optional<Extent> Symbols::Floor(const Extent& a, int64_t divisor) {
+  Terms terms;
+  if (!AddTerms(a, 1, terms) || !Unnest(terms, divisor)) {
+    return std::nullopt;
+  }
+  // Whole multiples leave it; the rest is what is rounded.
+  Terms quotient;
+  Terms rest;
+  bool is_extent = true;
+  for (const auto& [symbols, count] : terms) {
+    const int64_t left = (count % divisor + divisor) % divisor;
+    quotient[symbols] = (count - left) / divisor;
+    if (left != 0) {
+      rest[symbols] = left;
+      is_extent = is_extent && Extent{left, symbols}.is_extent();
+    }
+  }
+  if (rest.empty() || (rest.size() == 1 && rest.begin()->first.empty())) {
+    return OfTerms(std::move(quotient));
+  }
+  const auto [floor, is_new] = floors_.try_emplace({rest, divisor}, 0);
+  if (is_new) {
+    floor->second = (is_extent ? New() : NewInteger()).symbols[0];
+    rounded_[floor->second] = {std::move(rest), divisor};
+  }
+  quotient[{floor->second}] += 1;
+  return OfTerms(std::move(quotient));
+}
+
 bool Symbols::AtMost(const Extent& a, const Extent& b) {
   Terms terms;
   return AddTerms(b, 1, terms) && AddTerms(a, -1, terms) &&
@@ -111,10 +169,25 @@ bool Symbols::AtMost(const Extent& a, const Extent& b) {
 }
 
 std::vector<int> Symbols::Parts(int symbol) const {
-  const auto sum = terms_.find(symbol);
   std::vector<int> parts;
-  for (const auto& [symbols, count] : sum == terms_.end() ? Terms{{{symbol}, 1}} : sum->second) {
-    parts.insert(parts.end(), symbols.begin(), symbols.end());
+  std::vector<int> left = {symbol};
+  std::set<int> seen = {symbol};
+  while (!left.empty()) {
+    const int next = left.back();
+    left.pop_back();
+    const auto sum = terms_.find(next);
+    const auto rounded = rounded_.find(next);
+    if (sum == terms_.end() && rounded == rounded_.end()) {
+      parts.push_back(next);
+      continue;
+    }
+    for (const auto& [symbols, count] : sum != terms_.end() ? sum->second : rounded->second.first) {
+      for (const int part : symbols) {
+        if (seen.insert(part).second) {
+          left.push_back(part);
+        }
+      }
+    }
   }
   return parts;
 }
@@ -194,6 +267,8 @@ class ExtentsFinder {
         outputs[0].shape = SpecialShape(node);
       } else if (node.op == "DynamicQuantizeLinear") {
         outputs[0].shape = Input(node, 0).shape;
+      } else if (node.op == "MaxPool") {  // with the places of its results
+        outputs[0].shape = WindowedShape(node);
       }
       for (size_t output = 0; output < outputs.size(); ++output) {
         Complete(static_cast<int>(i), output, outputs[output]);
@@ -240,11 +315,66 @@ class ExtentsFinder {
     if (node.op == "Range") {
       return CountedShape(node);
     }
+    if (node.op == "Convolution" || node.op == "GroupConvolution" || node.op == "AvgPool" ||
+        node.op == "MaxPool") {
+      return WindowedShape(node);
+    }
     if (node.op == "SoftMax" || node.op == "LogSoftmax" || node.op == "CumSum" ||
         node.op == "ScatterNDUpdate" || node.op == "ScatterElementsUpdate") {
       return Input(node, 0).shape;
     }
     return std::nullopt;
+  }
+
+  // Of sliding windows: rows [N, channels, spatial axes..]. Extents that are not known get new
+  // symbols.
+  std::optional<std::vector<Extent>> WindowedShape(const Node& node) {
+    const auto& data = Input(node, 0).shape;
+    const absl::StatusOr<WindowOptions> options = ParseWindows(node);
+    const absl::StatusOr<std::vector<int64_t>> pool = node.attributes.Ints("kernel", {});
+    const size_t rank = data.has_value() ? data->size() : 0;
+    if (rank < 3 || !options.ok() || !pool.ok() ||
+        !CheckWindowRank(*options, static_cast<int>(rank) - 2).ok() ||
+        options->auto_pad != WindowOptions::AutoPad::kExplicit ||
+        options->rounding != WindowOptions::Rounding::kFloor) {
+      return std::nullopt;
+    }
+    const bool is_pool = node.op == "MaxPool" || node.op == "AvgPool";
+    std::vector<Extent> kernel;
+    for (const int64_t extent : *pool) {
+      kernel.push_back(Extent{extent, {}});
+    }
+    if (!is_pool) {
+      kernel = Input(node, 1).shape.value_or(std::vector<Extent>());
+    }
+    const size_t front = is_pool ? 0 : kernel.size() - std::min(kernel.size(), rank - 2);
+    if (kernel.size() != front + rank - 2) {
+      return std::nullopt;
+    }
+    std::vector<Extent> shape = {(*data)[0], is_pool ? (*data)[1] : symbols_.New()};
+    for (size_t axis = 2; axis < rank; ++axis) {
+      shape.push_back(WindowsOn((*data)[axis], kernel[front + axis - 2], *options, axis - 2)
+                          .value_or(symbols_.New()));
+    }
+    return shape;
+  }
+
+  // floor((extent + padding - dilation * (kernel - 1) - 1) / stride) + 1, if that is 0 or more.
+  std::optional<Extent> WindowsOn(const Extent& extent, const Extent& kernel,
+                                  const WindowOptions& options, size_t axis) {
+    const auto entry = [axis](const Ints& list, int64_t fallback) {
+      return list.empty() ? fallback : list[axis];
+    };
+    if (!kernel.is_number() || kernel.number <= 0 || kernel.number >= int64_t{1} << 31) {
+      return std::nullopt;
+    }
+    const int64_t stride = entry(options.strides, 1);
+    const int64_t added = entry(options.pads_begin, 0) + entry(options.pads_end, 0) -
+                          entry(options.dilations, 1) * (kernel.number - 1) - 1 + stride;
+    const std::optional<Extent> padded = symbols_.Sum(extent, Extent{added, {}});
+    const std::optional<Extent> count =
+        padded.has_value() ? symbols_.Floor(*padded, stride) : std::nullopt;
+    return count.has_value() && count->is_extent() ? count : std::nullopt;
   }
 
   // The shape of data repeated along each axis; shapes as NumPy aligns them.

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ops/graph/inference.h"
@@ -53,8 +54,8 @@ struct ValueExtents {
   Tensor fill = {};
 };
 
-// Hands out symbols, and knows which of them are sums of others: a cache that gets one place more
-// has the extent L + 1, one symbol wherever it is computed.
+// Hands out symbols, and knows which of them are sums of others, or sums divided by numbers: a
+// cache that gets one place more has the extent L + 1, one symbol wherever it is computed.
 class Symbols {
  public:
   Extent New() { return Extent{1, {extents_++}}; }
@@ -64,22 +65,33 @@ class Symbols {
   // a + b and a - b; nothing where a number would overflow.
   std::optional<Extent> Sum(const Extent& a, const Extent& b) { return Combine(a, b, 1); }
   std::optional<Extent> Difference(const Extent& a, const Extent& b) { return Combine(a, b, -1); }
+  // a / divisor, rounded down; divisor: above 0. floor(floor(w / 2) / 2) is floor(w / 4), one
+  // symbol wherever it is computed. Nothing where a number would overflow.
+  std::optional<Extent> Floor(const Extent& a, int64_t divisor);
   // Whether a is at most b in every run, as far as that shows.
   bool AtMost(const Extent& a, const Extent& b);
-  // The symbols that a symbol is made of: itself unless it is a sum.
+  // The symbols that a symbol is made of: itself unless it is a sum or rounded.
   std::vector<int> Parts(int symbol) const;
 
  private:
   // Sums: products of symbols (none: a number), and how often each is taken.
   using Terms = std::map<std::vector<int>, int64_t>;
 
+  // A symbol that is another sum, divided and rounded down.
+  using Rounded = std::pair<Terms, int64_t>;
+
   bool AddTerms(const Extent& extent, int64_t sign, Terms& terms) const;
+  Extent OfTerms(Terms terms);
+  // Where the terms are floor(sum / n) + c: takes sum + c * n for them, and n times the divisor.
+  bool Unnest(Terms& terms, int64_t& divisor) const;
   std::optional<Extent> Combine(const Extent& a, const Extent& b, int64_t sign);
 
   int extents_ = 0;
   int integers_ = 0;
   std::map<Terms, int> sums_;
   std::map<int, Terms> terms_;  // by symbol, of sums
+  std::map<Rounded, int> floors_;
+  std::map<int, Rounded> rounded_;  // by symbol
 };
 
 class Extents {

@@ -101,9 +101,12 @@ std::optional<std::vector<Extent>> ByElement(const ValueExtents* a, const ValueE
   return result;
 }
 
-std::optional<Extent> Divide(const Extent& a, const Extent& b) {
-  // Symbols may be elements of any sign, but a quotient without rest does not round.
-  return b.is_number() ? Quotient(a, b) : std::nullopt;
+std::optional<Extent> Divide(const Extent& a, const Extent& b, Symbols& symbols) {
+  // Symbols may be elements of any sign, but a quotient without rest does not round; and of what is
+  // 0 or more, both ways to round do the same.
+  const std::optional<Extent> whole = b.is_number() ? Quotient(a, b) : std::nullopt;
+  const bool rounds = !whole.has_value() && b.is_number() && b.number > 0 && a.is_extent();
+  return rounds ? symbols.Floor(a, b.number) : whole;
 }
 
 // What exporters write where extents of two values are to agree.
@@ -243,7 +246,9 @@ void FindElements(const Node& node, const Extents& found, const GraphInfo& info,
   } else if (node.op == "Range" && value.shape->front() == Extent{}) {
     value.elements = data->elements;
   } else if (node.op == "Divide") {
-    value.elements = ByElement(data, InputOf(node, found, 1), Divide);
+    value.elements =
+        ByElement(data, InputOf(node, found, 1),
+                  [&](const Extent& a, const Extent& b) { return Divide(a, b, symbols); });
   } else if (node.op == "Maximum") {
     value.elements = ByElement(data, InputOf(node, found, 1), LargerOf);
   } else if (is_truth) {

@@ -39,7 +39,10 @@ absl::Status ExpectType(const InputInfo& input, absl::string_view name,
   for (const DType dtype : allowed) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", Name(dtype));
   }
-  return Invalid(name, ": element type ", Name(input.dtype), " is not supported, only ", names);
+  const bool is_wide = input.dtype == DType::kF64 &&
+                       std::find(allowed.begin(), allowed.end(), DType::kF32) != allowed.end();
+  return Invalid(name, ": element type ", Name(input.dtype), " is not supported, only ", names,
+                 is_wide ? "; export the model in f32 (in PyTorch after model.float())" : "");
 }
 
 absl::Status ExpectRank(const InputInfo& input, absl::string_view name, int rank) {

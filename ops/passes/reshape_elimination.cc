@@ -89,21 +89,18 @@ class Splitter {
     return -1;
   }
 
-  // How many axes of the last Reshape's target are the joined ones, apart: those behind them are
-  // what the layer's last axis becomes, itself or in parts, such as heads. Nothing if that is not
-  // known.
+  // How many axes of the last Reshape are the joined ones, apart: those behind them are what the
+  // layer's last axis becomes, itself or in parts, such as heads. Nothing if that is not known.
   std::optional<size_t> CountApart(int index, const std::vector<int>& layer) const {
-    const ValueExtents& target = extents_.of(graph_.node(index).inputs[1]);
+    const ValueExtents& apart = extents_.of({index, 0});
     const ValueExtents& joined = extents_.of({layer.front(), 0});
     const ValueExtents& end = extents_.of({layer.back(), 0});
-    if (!target.elements.has_value() || !joined.shape.has_value() || !end.shape.has_value() ||
+    if (!apart.shape.has_value() || !joined.shape.has_value() || !end.shape.has_value() ||
         joined.shape->size() != 2 || end.shape->size() != 2 ||
-        end.shape->front() != joined.shape->front() ||
-        !std::all_of(target.elements->begin(), target.elements->end(),
-                     [](const Extent& extent) { return extent.is_extent(); })) {
+        end.shape->front() != joined.shape->front()) {
       return std::nullopt;
     }
-    const auto extents = absl::MakeSpan(*target.elements);
+    const auto extents = absl::MakeSpan(*apart.shape);
     for (size_t count = 2; count < extents.size(); ++count) {
       const auto tail = extents.subspan(count);
       const bool is_plain =
@@ -125,9 +122,8 @@ class Splitter {
     if (!count.has_value()) {
       return {};
     }
-    const ValueExtents& target = extents_.of(graph_.node(index).inputs[1]);
-    std::vector<Extent> apart(target.elements->begin(),
-                              target.elements->begin() + static_cast<int64_t>(*count));
+    const std::vector<Extent>& shape = *extents_.of({index, 0}).shape;
+    std::vector<Extent> apart(shape.begin(), shape.begin() + static_cast<int64_t>(*count));
     apart.push_back(extents_.of({layer.front(), 0}).shape->back());
     return ReshapePattern(extents_.of(graph_.node(layer.front()).inputs[0]), std::move(apart),
                           /*special_zero=*/false)
@@ -150,7 +146,7 @@ class Splitter {
       copy.outputs[0].names.clear();
       before = AppendNode(to, std::move(copy));
     }
-    const std::vector<Extent>& target = *extents_.of(graph_.node(index).inputs[1]).elements;
+    const std::vector<Extent>& target = *extents_.of({index, 0}).shape;
     if (const size_t count = *CountApart(index, layer); count + 1 < target.size()) {
       std::vector<int64_t> parts(count, 0);
       for (size_t i = count; i < target.size(); ++i) {

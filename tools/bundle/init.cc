@@ -379,6 +379,23 @@ class Initialiser {
   std::vector<KnownPair> pairs_;
 };
 
+// Refuses WeNet's encoder for streams: its ports look like a decoder's, and its caller has to
+// compute masks and offsets for each chunk.
+absl::Status CheckStreams(const InitOptions& options) {
+  const std::string& path = options.encoder.empty() ? options.decoder : options.encoder;
+  const ops::Metadata metadata = MetadataOf(path);
+  const auto is = [&](const char* key, absl::string_view value) {
+    const auto found = metadata.find(key);
+    return found != metadata.end() && found->second == value;
+  };
+  return is("model_type", "wenet_ctc") && is("comment", "streaming")
+             ? Invalid("'", path,
+                       "': is WeNet's encoder for streams, whose caller computes masks for each "
+                       "chunk; give the encoder for whole sources (export-onnx.py in sherpa-onnx's "
+                       "scripts), which is served with streams of sound, cut in pauses")
+             : absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
@@ -389,6 +406,7 @@ absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
     return Invalid(options.shortlist.empty() ? "--token-ids" : "--shortlist",
                    ": is for Marian models, which are one .bin or .npz file");
   }
+  BW_RETURN_IF_ERROR(CheckStreams(options));
   return SearchesByFrames(options) ? InitFrameBundle(options, output)
                                    : Initialiser(options, output).Run();
 }

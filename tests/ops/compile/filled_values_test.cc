@@ -3,7 +3,12 @@
 #include "ops/compile/filled_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -175,6 +180,41 @@ TEST(Symbols, SumsThatAreEqualAreOneSymbol) {
   EXPECT_EQ(*symbols.Sum(*symbols.Sum(longer, b), Number(-1)), *symbols.Sum(b, a));
   EXPECT_TRUE(longer.is_extent());
   EXPECT_FALSE(symbols.Difference(a, Number(1))->is_extent());
+}
+
+// Random chains of sums and divisions of one extent: chains that are one symbol are one number
+// whatever the extent is, and a chain's division is by the definition's numbers.
+TEST(Symbols, QuotientsThatAreEqualAreOneSymbol) {
+  Symbols symbols;
+  const ops::Extent width = symbols.New();
+  const ops::Extent half = *symbols.Floor(width, 2);
+  EXPECT_EQ(symbols.Floor(half, 2), symbols.Floor(width, 4));
+  EXPECT_EQ(symbols.Floor(*symbols.Sum(half, ops::Extent{2, {}}), 2),
+            symbols.Sum(*symbols.Floor(width, 4), ops::Extent{1, {}}));
+  EXPECT_EQ(symbols.Floor(ops::Extent{6, width.symbols}, 3), (ops::Extent{2, width.symbols}));
+  EXPECT_NE(symbols.Floor(*symbols.Sum(width, ops::Extent{1, {}}), 2), half);
+  std::mt19937 random(3);
+  std::map<std::vector<int64_t>, ops::Extent> by_numbers;
+  for (int round = 0; round < 2000; ++round) {
+    ops::Extent chain = width;
+    std::vector<int64_t> numbers(200);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    for (uint32_t i = 0; i <= random() % 3; ++i) {
+      const auto added = static_cast<int64_t>(random() % 7) - 3;
+      const auto divisor = static_cast<int64_t>(1 + random() % 4);
+      chain = *symbols.Floor(*symbols.Sum(chain, ops::Extent{added, {}}), divisor);
+      for (int64_t& number : numbers) {
+        number = static_cast<int64_t>(
+            std::floor(static_cast<double>(number + added) / static_cast<double>(divisor)));
+      }
+    }
+    const auto [same, is_new] = by_numbers.try_emplace(numbers, chain);
+    EXPECT_EQ(same->second, chain);
+  }
+  std::set<std::pair<int64_t, std::vector<int>>> chains;
+  for (const auto& [numbers, chain] : by_numbers) {
+    EXPECT_TRUE(chains.insert({chain.number, chain.symbols}).second);
+  }
 }
 
 TEST(Symbols, WhatIsAtMostWhatIsKnownOfExtentsAlone) {

@@ -198,6 +198,71 @@ TEST(FoldShapes, TheWidthOfALayerOnJoinedAxesMayComeApart) {
   }
 }
 
+// The last extent of crnn.pytorch's view(time, batch, -1) is the layer's width.
+TEST(FoldShapes, TheWidthOfALayerOnJoinedAxesMayBeLeftOpen) {
+  GraphBuilder graph;
+  const Value x = graph.Parameter("x", DType::kF32, {-1, -1, kWidth});
+  const Value flat = Reshape(graph, x, graph.Ints({-1, kWidth}));
+  const Value product =
+      graph.Add("MatMul", {flat, graph.Constant(RandomFloats({kWidth, 6}, 1))}, {}, "product");
+  const Value target =
+      Concat(graph, {Extent(graph, x, 0, true), Extent(graph, x, 1, true), graph.Ints({-1})});
+  graph.Result("r", graph.Add("Reshape", {product, target}, {{"special_zero", false}}, "apart"));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_EQ(Named(folded.graph, "product").outputs[0].shape.rank(), 3);
+  for (const Shape& shape : {Shape{3, 5, kWidth}, Shape{1, 1, kWidth}, Shape{2, 1, kWidth}}) {
+    ExpectSame(built, folded.graph, {RandomFloats(shape, 3)});
+  }
+}
+
+// PyTorch's dynamo exporter counts the columns that convolutions and pooling leave of a picture as
+// width // 4 + 1; the data has as many.
+TEST(FoldShapes, ColumnsThatAreCountedFromAPicturesWidthAreItsOwn) {
+  GraphBuilder graph;
+  const Value picture = graph.Parameter("picture", DType::kF32, {-1, 1, 4, -1});
+  const auto window = [](int64_t stride, int64_t pad) {
+    return std::vector<std::pair<std::string, AttributeValue>>{
+        {"strides", std::vector<int64_t>{2, stride}},
+        {"pads_begin", std::vector<int64_t>{0, pad}},
+        {"pads_end", std::vector<int64_t>{0, pad}},
+        {"kernel", std::vector<int64_t>{2, 2}},
+        {"rounding_type", std::string("floor")}};
+  };
+  const auto pool = [&](Value value, int64_t pad) {
+    return graph.Add("MaxPool", {value}, window(2, pad), "", 2);
+  };
+  const Value half =
+      graph.Add("Convolution", {picture, graph.Constant(RandomFloats({kWidth, 1, 3, 3}, 5))},
+                {{"strides", std::vector<int64_t>{1, 1}},
+                 {"pads_begin", std::vector<int64_t>{1, 1}},
+                 {"pads_end", std::vector<int64_t>{1, 1}},
+                 {"dilations", std::vector<int64_t>{1, 1}}});
+  const Value quarter = pool(pool(half, 0), 0);
+  const Value wider =
+      graph.Add("Convolution", {quarter, graph.Constant(RandomFloats({kWidth, kWidth, 1, 2}, 6))},
+                {{"strides", std::vector<int64_t>{1, 1}},
+                 {"pads_begin", std::vector<int64_t>{0, 1}},
+                 {"pads_end", std::vector<int64_t>{0, 1}},
+                 {"dilations", std::vector<int64_t>{1, 1}}});
+  const Value columns = graph.Add(
+      "Transpose", {graph.Add("Squeeze", {wider, graph.Ints({2})}), graph.Ints({2, 0, 1})});
+  const Value count = graph.Add(
+      "Add", {graph.Int(1), graph.Add("Divide", {Extent(graph, picture, 3, false), graph.Int(4)})});
+  const Value flat = Reshape(graph, columns, graph.Ints({-1, kWidth}));
+  const Value product =
+      graph.Add("MatMul", {flat, graph.Constant(RandomFloats({kWidth, 6}, 1))}, {}, "product");
+  const Value target = Concat(graph, {graph.Add("Reshape", {count, graph.Ints({-1})}),
+                                      Extent(graph, picture, 0, true), graph.Ints({-1})});
+  graph.Result("r", graph.Add("Reshape", {product, target}, {{"special_zero", false}}, "apart"));
+  const Graph built = graph.Build();
+  const Folded folded = Fold(built);
+  EXPECT_EQ(Named(folded.graph, "product").outputs[0].shape.rank(), 3);
+  for (const int64_t width : {4, 9, 14, 19}) {
+    ExpectSame(built, folded.graph, {RandomFloats({3, 1, 4, width}, 3)});
+  }
+}
+
 // Joined otherwise than they come apart: nothing is moved.
 TEST(FoldShapes, AxesThatComeApartOtherwiseStayJoined) {
   GraphBuilder graph;

@@ -248,6 +248,7 @@ TEST(MadeModelsTest, ColumnsThatAGraphComputesAreThoseOfARun) {
   const Made made = Make("views", options);
   ASSERT_NE(made.model, nullptr);
   EXPECT_EQ(ops::testing_tools::ReadWholeFile(made.out + "/target.vocab"), "<blank>\na\nb\nc\n");
+  EXPECT_THAT(made.output, HasSubstr("encodes sources of several requests together"));
   EXPECT_TRUE(Decode(made, Zeros({1, 16, 40})).ok());
 }
 
@@ -490,6 +491,33 @@ std::string Checked(const std::string& path) {
   const ops::GraphFindings findings = ops::CheckGraph(*graph);
   EXPECT_TRUE(findings.ok()) << findings.status;
   return ops::CheckText(findings, 0);
+}
+
+// What no bundle can be made of, and what to give in its place.
+TEST(MadeModelsTest, ARefusalSaysWhatIsServedInItsPlace) {
+  const auto refusal = [](const std::string& path) {
+    InitOptions options;
+    options.decoder = path;
+    options.target_vocab = Vocabulary("<blk>\na\nb\nc\n");
+    options.out = ops::testing_tools::TempPath("made-refused");
+    std::ostringstream output;
+    return std::string(InitBundle(options, output).message());
+  };
+  const std::string doubles = Written(
+      "doubles",
+      Port("input", "x", 11, {"time", "rows", "2"}) +
+          Port("output", "y", 11, {"time", "1", "rows", "4"}) + Weight("w", {1, 12, 2}) +
+          Weight("r", {1, 12, 4}) +
+          Node("GRU", {"x", "w", "r"}, "y", "attribute { type: INT name: 'hidden_size' i: 4 }"));
+  EXPECT_THAT(refusal(doubles), HasSubstr("export the model in f32 (in PyTorch after "
+                                          "model.float())"));
+  // As sherpa-onnx's script marks it; the last brace is the metadata's.
+  const std::string wenet =
+      Written("wenet", Port("input", "offset", 7, {"1"}) + Port("output", "y", 7, {"1"}) +
+                           Node("Identity", {"offset"}, "y") +
+                           "} metadata_props { key: 'model_type' value: 'wenet_ctc' } "
+                           "metadata_props { key: 'comment' value: 'streaming' ");
+  EXPECT_THAT(refusal(wenet), HasSubstr("give the encoder for whole sources (export-onnx.py"));
 }
 
 TEST(MadeModelsTest, CheckSaysWhatServesAFile) {
