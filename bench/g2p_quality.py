@@ -30,7 +30,7 @@ from scoring import Tally  # noqa: E402
 BIN = ROOT / "build/bin"
 N_BEST = 5
 # Forms of weights that the server can be asked for.
-PRECISIONS = ("f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto")
+PRECISIONS = ("f32", "bf16", "int8", "auto")
 
 Answers = dict[Tokens, list[Tokens]]
 

@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--models", default="gru-256,g2p-en,traffic,f32,bf16-dot,int8",
+    parser.add_argument("--models", default="gru-256,g2p-en,traffic,f32,bf16,int8",
                         help="gru-256, g2p-en, traffic, and the large one's precisions")
     parser.add_argument("--page", action="store_true")
     args = parser.parse_args()

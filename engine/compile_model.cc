@@ -14,6 +14,7 @@
 #include "engine/beam/beam_search_kind.h"
 #include "engine/bundle/text_codec.h"
 #include "engine/frames/frame_search_kind.h"
+#include "engine/model/any_precision.h"
 #include "engine/model/compile_frames.h"
 #include "engine/model/compile_fusion.h"
 #include "engine/model/compile_graphs.h"
@@ -299,6 +300,9 @@ DecodeModel::~DecodeModel() = default;
 
 absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
     bundle::Bundle bundle, const CompileOptions& options) {
+  if (!options.precision.has_value()) {
+    BW_RETURN_IF_ERROR(CheckAskedPrecision(bundle.config.precision()));
+  }
   const v1::Precision precision = options.precision.value_or(bundle.config.precision());
   if (precision == v1::PRECISION_AUTO) {
     return CompileAuto(std::move(bundle), options);

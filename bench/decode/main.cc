@@ -8,7 +8,7 @@
 #include "bench/decode/precision.h"
 #include "engine/bundle/bundle.h"
 #include "engine/bundle/text_proto.h"
-#include "engine/model/precision.h"
+#include "engine/model/any_precision.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/vector_isa.h"
@@ -66,7 +66,7 @@ void AddFlags(CLI::App& decode, Flags& flags) {
       ->add_option("--features", flags.features,
                    "NumPy .npz file; each of its arrays, f32, is a source of features")
       ->type_name("FILE");
-  std::vector<std::string> precisions = engine::PrecisionNames();
+  std::vector<std::string> precisions = engine::AllPrecisionNames();
   precisions.insert(precisions.begin(), "model");
   decode
       .add_option("--precision", flags.precisions,
@@ -137,7 +137,7 @@ absl::StatusOr<std::shared_ptr<const engine::DecodeModel>> Compile(const std::st
                                                                    const std::string& precision,
                                                                    engine::CompileOptions options) {
   if (precision != "model") {
-    BW_ASSIGN_OR_RETURN(options.precision, engine::ParsePrecision(precision));
+    BW_ASSIGN_OR_RETURN(options.precision, engine::ParseAnyPrecision(precision));
   }
   BW_ASSIGN_OR_RETURN(bundle::Bundle bundle, bundle::LoadBundle(folder));
   return engine::DecodeModel::Compile(std::move(bundle), options);

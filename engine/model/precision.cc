@@ -1,41 +1,87 @@
 #include "engine/model/precision.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_join.h"
+#include "engine/model/any_precision.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
 
 namespace {
 
-constexpr std::pair<absl::string_view, v1::Precision> kNames[] = {
-    {"f32", v1::PRECISION_F32},           {"bf16", v1::PRECISION_BF16},
-    {"bf16-dot", v1::PRECISION_BF16_DOT}, {"bf16-amx", v1::PRECISION_BF16_AMX},
-    {"int8", v1::PRECISION_INT8},         {"int8-core", v1::PRECISION_INT8_CORE},
-    {"auto", v1::PRECISION_AUTO}};
+struct PrecisionName {
+  absl::string_view name;
+  v1::Precision precision;
+  absl::string_view instead;  // what to ask for; empty: this name
+};
 
-}  // namespace
+constexpr PrecisionName kNames[] = {
+    {"f32", v1::PRECISION_F32, ""},
+    {"bf16", v1::PRECISION_BF16, ""},
+    {"bf16-dot", v1::PRECISION_BF16_DOT, "bf16"},
+    {"bf16-amx", v1::PRECISION_BF16_AMX, "bf16"},
+    {"int8", v1::PRECISION_INT8, ""},
+    {"int8-core", v1::PRECISION_INT8_CORE, "int8"},
+    {"auto", v1::PRECISION_AUTO, ""},
+};
 
-std::vector<std::string> PrecisionNames() {
+absl::Status ChosenByAuto(const PrecisionName& name) {
+  return Invalid("precision: '", name.name,
+                 "' is chosen by auto, where CPU and answers allow it; ask for auto or ",
+                 name.instead);
+}
+
+std::vector<std::string> Names(bool all) {
   std::vector<std::string> names;
-  for (const auto& [name, precision] : kNames) {
-    names.emplace_back(name);
+  for (const PrecisionName& known : kNames) {
+    if (all || known.instead.empty()) {
+      names.emplace_back(known.name);
+    }
   }
   return names;
 }
 
-absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name) {
-  for (const auto& [known, precision] : kNames) {
-    if (name == known) {
-      return precision;
-    }
-  }
-  std::vector<std::string> names = PrecisionNames();
+absl::Status NotOneOf(absl::string_view name, std::vector<std::string> names) {
   const std::string last = std::move(names.back());
   names.pop_back();
   return Invalid("precision: '", name, "' is not one of ", absl::StrJoin(names, ", "), " and ",
                  last);
+}
+
+}  // namespace
+
+std::vector<std::string> PrecisionNames() { return Names(/*all=*/false); }
+
+std::vector<std::string> AllPrecisionNames() { return Names(/*all=*/true); }
+
+absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name) {
+  const absl::StatusOr<v1::Precision> precision = ParseAnyPrecision(name);
+  if (!precision.ok()) {
+    return NotOneOf(name, PrecisionNames());
+  }
+  BW_RETURN_IF_ERROR(CheckAskedPrecision(*precision));
+  return precision;
+}
+
+absl::StatusOr<v1::Precision> ParseAnyPrecision(absl::string_view name) {
+  for (const PrecisionName& known : kNames) {
+    if (name == known.name) {
+      return known.precision;
+    }
+  }
+  return NotOneOf(name, AllPrecisionNames());
+}
+
+absl::Status CheckAskedPrecision(v1::Precision precision) {
+  for (const PrecisionName& known : kNames) {
+    if (precision == known.precision && !known.instead.empty()) {
+      return ChosenByAuto(known);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PartPrecisions> ResolvePrecision(v1::Precision precision) {

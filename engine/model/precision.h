@@ -20,7 +20,7 @@ struct PartPrecisions {
   Precision projection = Precision::kF32;  // its product with the vocabulary, where it is split off
 };
 
-// "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core" and "auto".
+// What a user asks for: "f32", "bf16", "int8" and "auto" (all: engine/model/any_precision.h).
 std::vector<std::string> PrecisionNames();
 
 // One of these; InvalidArgument otherwise.

@@ -80,7 +80,7 @@ typedef struct beamwright_options {
   /* Most hypotheses that are stepped together; callers beyond wait. 0: 1024. A request needs
    * beam_size of them for each source. */
   int32_t max_rows;
-  /* "f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto"; NULL: as the bundle says.
+  /* "f32", "bf16", "int8", "auto"; NULL: as the bundle says.
    * docs/numerics.md tells what they change. */
   const char* precision;
   /* Most requests of the bundle's golden.jsonl that are replayed before it counts as loaded;

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/model/any_precision.h"
 #include "engine/model/precision.h"
 #include "engine/search/options.h"
 #include "ops/base/cgroup.h"
@@ -236,6 +237,10 @@ void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
            return parsed.ok() || names[0] == kAsTheModelSays;
          },
          "Form of the models' weights; 'model': as model.textproto says")
+      ->check([](const std::string& name) {
+        const absl::StatusOr<v1::Precision> any = engine::ParseAnyPrecision(name);
+        return any.ok() ? std::string(engine::CheckAskedPrecision(*any).message()) : std::string();
+      })
       ->check(CLI::IsMember(allowed))
       ->default_str(kAsTheModelSays);
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/any_precision.h"
 #include "engine/model/parts.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/vector_isa.h"
@@ -128,6 +129,25 @@ TEST(AutoPrecision, FallsBackWhereAnswersMove) {
   options.precision = v1::PRECISION_AUTO;
   EXPECT_EQ(DecodeModel::Compile(bundle, options).status().message(),
             "golden.jsonl: line 1: has no field 'source'");
+}
+
+TEST(AutoPrecision, ABundleDoesNotAskForWhatAutoChooses) {
+  bundle::Bundle bundle = RecurrentBundle(RecurrentOptions()).Build();
+  const auto refusal = [&bundle](v1::Precision precision) {
+    bundle.config.set_precision(precision);
+    return std::string(DecodeModel::Compile(bundle, {}).status().message());
+  };
+  EXPECT_EQ(refusal(v1::PRECISION_INT8), "");
+  EXPECT_EQ(refusal(v1::PRECISION_INT8_CORE),
+            "precision: 'int8-core' is chosen by auto, where CPU and answers allow it; ask for "
+            "auto or int8");
+  EXPECT_THAT(refusal(v1::PRECISION_BF16_DOT), EndsWith("ask for auto or bf16"));
+  EXPECT_THAT(refusal(v1::PRECISION_BF16_AMX), EndsWith("ask for auto or bf16"));
+  EXPECT_EQ(*ParsePrecision("int8"), v1::PRECISION_INT8);
+  EXPECT_FALSE(ParsePrecision("int8-core").ok());
+  EXPECT_EQ(*ParseAnyPrecision("int8-core"), v1::PRECISION_INT8_CORE);
+  EXPECT_EQ(ParsePrecision("fp16").status().message(),
+            "precision: 'fp16' is not one of f32, bf16, int8 and auto");
 }
 
 TEST(AutoPrecision, TheCoreLeavesEncoderAndVocabularyInF32) {

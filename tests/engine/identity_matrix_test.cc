@@ -101,8 +101,7 @@ Answers Decode(const std::shared_ptr<const DecodeModel>& model,
 std::shared_ptr<const DecodeModel> Compile(const RecurrentOptions& options,
                                            v1::Precision precision) {
   bundle::Bundle bundle = RecurrentBundle(options).Build();
-  bundle.config.set_precision(precision);
-  auto model = DecodeModel::Compile(std::move(bundle));
+  auto model = DecodeModel::Compile(std::move(bundle), {precision});
   EXPECT_TRUE(model.ok()) << model.status();
   EXPECT_TRUE((*model)->parts().decoder().body->plan().separable)
       << (*model)->parts().decoder().body->plan().reason;
@@ -168,12 +167,11 @@ TEST_P(IdentityMatrix, PanelsGiveTheBitsOfWholeRows) {
     ASSERT_NE(split->parts().decoder().projection, nullptr);
     // What reads the scores as well keeps the projection where it is.
     bundle::Bundle bundle = RecurrentBundle(options).Build();
-    bundle.config.set_precision(GetParam());
     const ops::ValueId scores = bundle.decoder.node(bundle.decoder.results[0]).inputs[0];
     testing_support::GraphBuilder graph(std::move(bundle.decoder));
     graph.Result("again", graph.Add("Tanh", {scores}));
     bundle.decoder = graph.Build();
-    const auto whole = DecodeModel::Compile(std::move(bundle));
+    const auto whole = DecodeModel::Compile(std::move(bundle), {GetParam()});
     ASSERT_TRUE(whole.ok()) << whole.status();
     ASSERT_EQ((*whole)->parts().decoder().projection, nullptr);
     EXPECT_TRUE(Decode(split, Requests(), 2, 1024, 20) == Decode(*whole, Requests(), 2, 1024, 20));
@@ -188,7 +186,6 @@ TEST_P(IdentityMatrix, PaddingOfLogitsHasNoShare) {
   Answers answers[2];
   for (const bool stays : {false, true}) {
     bundle::Bundle bundle = RecurrentBundle(options).Build();
-    bundle.config.set_precision(GetParam());
     bundle.config.mutable_target()->set_size(kTokens);
     bundle.target = engine_testing::IdCodec(bundle.config.target());
     if (stays) {
@@ -197,7 +194,7 @@ TEST_P(IdentityMatrix, PaddingOfLogitsHasNoShare) {
       graph.Result("again", graph.Add("Tanh", {scores}));
       bundle.decoder = graph.Build();
     }
-    const auto model = DecodeModel::Compile(std::move(bundle));
+    const auto model = DecodeModel::Compile(std::move(bundle), {GetParam()});
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_EQ((*model)->parts().decoder().projection == nullptr, stays);
     EXPECT_EQ((*model)->target_vocabulary_size(), stays ? 1032 : kTokens);

@@ -159,8 +159,7 @@ std::shared_ptr<const DecodeModel> Compile(Layer layer, v1::Precision precision)
   with_encoder.vocabulary = kTokens;
   bundle::Bundle bundle = layer == Layer::kLstmWithAttention ? RecurrentBundle(with_encoder).Build()
                                                              : LanguageBundle().Build(layer);
-  bundle.config.set_precision(precision);
-  auto model = DecodeModel::Compile(std::move(bundle));
+  auto model = DecodeModel::Compile(std::move(bundle), {precision});
   EXPECT_TRUE(model.ok()) << model.status();
   const ops::LoopBody& body = *(*model)->parts().decoder().body;
   EXPECT_TRUE(body.plan_positions().possible) << body.plan_positions().reason;

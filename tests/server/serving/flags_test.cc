@@ -141,6 +141,12 @@ TEST(FlagsTest, APrecisionOrTheModels) {
   EXPECT_EQ(Parse({"--model-path", "m", "--precision", "model"}).flags.load.compile.precision,
             std::nullopt);
   EXPECT_EQ(Parse({"--model-path", "m", "--precision", "fp16"}).exit_code, 2);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Parse({"--model-path", "m", "--precision", "bf16-dot"}).exit_code, 2);
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("'bf16-dot' is chosen by auto, where CPU and answers allow it; ask for auto "
+                "or bf16"));
 }
 
 class SettingsFileTest : public ::testing::Test {

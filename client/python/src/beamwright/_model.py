@@ -39,7 +39,7 @@ class Model:
         path: str | os.PathLike[str],
         *,
         threads: int = 0,
-        precision: Literal["f32", "bf16", "bf16-dot", "bf16-amx", "int8", "int8-core", "auto"] | None = None,
+        precision: Literal["f32", "bf16", "int8", "auto"] | None = None,
         max_rows: int = 0,
         timeout: float = math.inf,
         check: bool = True,
