@@ -18,7 +18,7 @@
 namespace beamwright::ops {
 namespace {
 
-using Group = std::vector<int>;  // a convolution and what follows it, in order
+using ConvolutionGroup = std::vector<int>;  // a convolution and what follows it, in order
 
 class ConvolutionJoiner {
  public:
@@ -26,10 +26,10 @@ class ConvolutionJoiner {
       : graph_(graph), info_(info), readers_(ReadersByNode(graph)) {}
 
   std::optional<Graph> Run() const {
-    std::vector<Group> ends(graph_.nodes.size());  // by last node
+    std::vector<ConvolutionGroup> ends(graph_.nodes.size());  // by last node
     bool any = false;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      Group group = GroupOf(static_cast<int>(i));
+      ConvolutionGroup group = GroupOf(static_cast<int>(i));
       if (group.size() > 1) {
         ends[static_cast<size_t>(group.back())] = std::move(group);
         any = true;
@@ -55,7 +55,7 @@ class ConvolutionJoiner {
   const Tensor& Known(ValueId value) const {
     return info_.constants[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
   }
-  static bool Contains(const Group& group, int node) {
+  static bool Contains(const ConvolutionGroup& group, int node) {
     return std::binary_search(group.begin(), group.end(), node);
   }
 
@@ -70,7 +70,7 @@ class ConvolutionJoiner {
   }
 
   // Whether a node can follow: a function of the group and constants, of the convolution's shape.
-  bool CanFollow(int index, const Group& group, int64_t channels) const {
+  bool CanFollow(int index, const ConvolutionGroup& group, int64_t channels) const {
     const Node& node = graph_.node(index);
     const auto operands = static_cast<size_t>(ChainOperands(node.op));
     const PartialShape& out = ShapeOf({group[0], 0});
@@ -87,7 +87,7 @@ class ConvolutionJoiner {
   }
 
   // Whether only the last value of the group is read elsewhere.
-  bool IsClosed(const Group& group) const {
+  bool IsClosed(const ConvolutionGroup& group) const {
     return std::all_of(group.begin(), group.end() - 1, [&](int node) {
       const std::vector<int>& readers = readers_[static_cast<size_t>(node)];
       return std::all_of(readers.begin(), readers.end(),
@@ -96,7 +96,7 @@ class ConvolutionJoiner {
   }
 
   // The convolution and as much of what follows as can join it; empty or of one: nothing does.
-  Group GroupOf(int index) const {
+  ConvolutionGroup GroupOf(int index) const {
     const Node& node = graph_.node(index);
     const bool grouped = node.op == "GroupConvolution";
     if ((!grouped && node.op != "Convolution") || info_.IsKnown(index)) {
@@ -108,7 +108,7 @@ class ConvolutionJoiner {
       return {};
     }
     const int64_t channels = filter.dim(0) * (grouped ? filter.dim(1) : 1);
-    Group group = {index};
+    ConvolutionGroup group = {index};
     // Nodes are in order, so that a reader of the group comes behind what it reads.
     for (size_t at = 0; at < group.size(); ++at) {
       for (const int reader : readers_[static_cast<size_t>(group[at])]) {
@@ -124,7 +124,7 @@ class ConvolutionJoiner {
     return group;
   }
 
-  std::vector<ValueId> ConstantsOf(const Group& group) const {
+  std::vector<ValueId> ConstantsOf(const ConvolutionGroup& group) const {
     std::vector<ValueId> constants;
     for (size_t i = 1; i < group.size(); ++i) {
       for (const ValueId input : graph_.node(group[i]).inputs) {
@@ -137,7 +137,7 @@ class ConvolutionJoiner {
     return constants;
   }
 
-  Node NodeFor(const Group& group, const GraphCopy& copy) const {
+  Node NodeFor(const ConvolutionGroup& group, const GraphCopy& copy) const {
     const std::vector<ValueId> constants = ConstantsOf(group);
     const Node& convolution = graph_.node(group[0]);
     Node node;
