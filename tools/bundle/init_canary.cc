@@ -132,8 +132,10 @@ void OpenRows(onnx::GraphProto& graph) {
   }
   for (auto* ports : {graph.mutable_input(), graph.mutable_output()}) {
     for (onnx::ValueInfoProto& port : *ports) {
-      port.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param(
-          "rows");
+      auto& shape = *port.mutable_type()->mutable_tensor_type()->mutable_shape();
+      if (shape.dim_size() > 0) {
+        shape.mutable_dim(0)->set_dim_param("rows");
+      }
     }
   }
   graph.clear_value_info();
@@ -243,6 +245,9 @@ absl::StatusOr<std::string> CanaryStep(const std::string& decoder) {
     if (input.name() != kIds) {
       *inputs.Add() = std::move(input);
       continue;
+    }
+    if (input.type().tensor_type().shape().dim_size() != 2) {
+      return Invalid("'", kIds, "' has no two axes");
     }
     for (const char* const name : {kToken, kPosition}) {
       onnx::ValueInfoProto& one = *inputs.Add();

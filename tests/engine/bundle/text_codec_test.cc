@@ -164,6 +164,14 @@ TEST(ColumnsTest, MayShareATextOrHaveNone) {
               HasSubstr("line 3: 'a' is in line 1 already"));
 }
 
+TEST(ColumnsTest, TokensThatSteerAModelWriteNothing) {
+  const auto codec = MakeColumns(v1::TEXT_FORM_PIECES, "<|en|>\n▁a\n<|pnc|>\nb\n▁a\n");
+  EXPECT_EQ(codec->Decode({0, 1, 2, 3, 4}), "ab a");
+  EXPECT_EQ(codec->Written(0, /*is_first=*/true), "");
+  EXPECT_EQ(codec->TokenId("<|en|>"), 0);
+  EXPECT_EQ(Make(Config(v1::TEXT_FORM_PIECES), "<|en|>\n▁a\n")->Decode({0, 1}), "<|en|> a");
+}
+
 TEST(ColumnsTest, TokensWithSpacesBetweenMustHaveAText) {
   const absl::Status status =
       TextCodec::Create(Config(v1::TEXT_FORM_WHITESPACE), "a\n\nb\n", Vocabulary::Lines::kColumns)
