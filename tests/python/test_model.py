@@ -223,6 +223,7 @@ print(answer.text)
 
 
 def test_it_decodes_while_other_libraries_compute_and_is_idle_afterwards():
+    pytest.importorskip("onnxruntime")
     code = """
 import importlib.util, sys, threading, time
 import numpy, onnxruntime
