@@ -1,9 +1,11 @@
 #include "client/async_calls.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
 
@@ -120,6 +122,78 @@ void AsyncCalls::Over(Call* finished) {
 void AsyncCalls::Release() {
   absl::MutexLock lock(&mutex_);
   --num_outstanding_;
+}
+
+void RecognizeStreamCall::Begin(std::shared_ptr<RecognizeStreamCall> self,
+                                v1::RecognizeService::StubInterface& stub,
+                                v1::RecognizeRequest first) {
+  self_ = std::move(self);
+  stub.async()->Recognize(&context_, this);
+  // A write that begins after the last read must find the call alive.
+  AddHold();
+  StartRead(&message_);
+  Send(std::move(first));
+  StartCall();
+}
+
+void RecognizeStreamCall::Send(v1::RecognizeRequest piece) {
+  absl::MutexLock lock(&mutex_);
+  if (done_writing_ || finished_) {
+    return;
+  }
+  pieces_.push_back(std::move(piece));
+  Advance();
+}
+
+void RecognizeStreamCall::Finish() {
+  absl::MutexLock lock(&mutex_);
+  finished_ = true;
+  Advance();
+}
+
+void RecognizeStreamCall::Advance() {
+  if (writing_ || done_writing_) {
+    return;
+  }
+  if (!pieces_.empty()) {
+    writing_ = true;
+    StartWrite(&pieces_.front());
+  } else if (finished_) {
+    done_writing_ = true;
+    StartWritesDone();
+    RemoveHold();
+  }
+}
+
+void RecognizeStreamCall::OnWriteDone(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  writing_ = false;
+  pieces_.pop_front();
+  if ((!ok || done_reading_) && !done_writing_) {  // the call has ended
+    done_writing_ = true;
+    pieces_.clear();
+    RemoveHold();
+  }
+  Advance();
+}
+
+void RecognizeStreamCall::OnReadDone(bool ok) {
+  if (ok) {
+    callbacks_.on_message(message_);
+    StartRead(&message_);
+    return;
+  }
+  absl::MutexLock lock(&mutex_);
+  done_reading_ = true;
+  if (!writing_ && !done_writing_) {  // no further piece will be written
+    done_writing_ = true;
+    RemoveHold();
+  }
+}
+
+void RecognizeStreamCall::OnDone(const grpc::Status& status) {
+  callbacks_.on_end(FromGrpcStatus(status));
+  self_ = nullptr;
 }
 
 }  // namespace beamwright::client

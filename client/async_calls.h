@@ -1,5 +1,5 @@
-// Calls in flight on a completion queue, without a thread each. Private to the client library and
-// the load generator.
+// Calls in flight without a thread each: on a completion queue, and recognitions on gRPC's threads.
+// Private to the client library and the load generator.
 #ifndef BEAMWRIGHT_CLIENT_ASYNC_CALLS_H_
 #define BEAMWRIGHT_CLIENT_ASYNC_CALLS_H_
 
@@ -7,9 +7,11 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/support/async_unary_call.h>
+#include <grpcpp/support/client_callback.h>
 #include <grpcpp/support/status.h>
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,10 +20,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/errors.h"
+#include "beamwright/v1/recognize.grpc.pb.h"
+#include "client/channels.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
 
@@ -115,6 +120,48 @@ class UnaryCall final : public AsyncCalls::Call {
   Response response_;
   grpc::Status status_;
   Reader reader_;
+};
+
+// A recognition on gRPC's callback API.
+class RecognizeStreamCall final
+    : public RecognizeStream,
+      private grpc::ClientBidiReactor<v1::RecognizeRequest, v1::RecognizeResponse> {
+ public:
+  // On gRPC's threads; they must not block. on_end is the last.
+  struct Callbacks {
+    std::function<void(const v1::RecognizeResponse&)> on_message;
+    std::function<void(absl::Status)> on_end;
+  };
+
+  explicit RecognizeStreamCall(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+  // `self` keeps it alive until the call has ended; `first` has the configuration.
+  void Begin(std::shared_ptr<RecognizeStreamCall> self, v1::RecognizeService::StubInterface& stub,
+             v1::RecognizeRequest first);
+
+  grpc::ClientContext& context() { return context_; }
+
+  void Send(v1::RecognizeRequest piece) override;
+  void Finish() override;
+  void Cancel() override { context_.TryCancel(); }
+
+ private:
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone(const grpc::Status& status) override;
+  // Starts what is to be written next.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Callbacks callbacks_;
+  grpc::ClientContext context_;
+  v1::RecognizeResponse message_;
+  std::shared_ptr<RecognizeStreamCall> self_;
+
+  absl::Mutex mutex_;
+  std::deque<v1::RecognizeRequest> pieces_ ABSL_GUARDED_BY(mutex_);  // the first is being written
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool done_writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool done_reading_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace beamwright::client

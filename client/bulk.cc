@@ -1,5 +1,3 @@
-#include "client/bulk.h"
-
 #include <deque>
 #include <memory>
 #include <string>
@@ -9,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "client/errors.h"
+#include "include/beamwright/client.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {

@@ -1,4 +1,4 @@
-#include "client/client.h"
+#include "include/beamwright/client.h"
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/async_stream.h>
@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "beamwright/v1/decode.grpc.pb.h"
@@ -19,13 +21,12 @@
 #include "beamwright/v1/translate.grpc.pb.h"
 #include "client/async_calls.h"
 #include "client/channels.h"
-#include "client/credentials.h"
-#include "client/errors.h"
-#include "client/recognize_stream.h"
+#include "google/rpc/error_details.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
+
 namespace {
 
 // Between the tries of a stream, as gRPC waits between those of other calls (channels.cc).
@@ -261,9 +262,9 @@ absl::Status Client::Recognize(const v1::RecognizeConfig& config, absl::Time dea
 std::shared_ptr<RecognizeStream> Client::StartRecognize(
     const v1::RecognizeConfig& config, absl::Time deadline,
     std::pair<std::function<void(const v1::RecognizeResponse&)>, StreamEndCallback> callbacks) {
-  const std::shared_ptr<RecognizeStream> stream(
-      new RecognizeStream({std::move(callbacks.first), std::move(callbacks.second)}));
-  Prepare(deadline, impl_->authorization, stream->context_);
+  const auto stream = std::make_shared<RecognizeStreamCall>(
+      RecognizeStreamCall::Callbacks{std::move(callbacks.first), std::move(callbacks.second)});
+  Prepare(deadline, impl_->authorization, stream->context());
   v1::RecognizeRequest first;
   *first.mutable_config() = config;
   stream->Begin(stream, *impl_->NextStubs().recognize, std::move(first));
@@ -381,6 +382,81 @@ bool FailsEveryCall(const absl::Status& status) {
     default:
       return false;
   }
+}
+
+namespace {
+
+template <typename T>
+std::optional<T> DetailOf(const absl::Status& status) {
+  const auto payload =
+      status.GetPayload(absl::StrCat("type.googleapis.com/", T::descriptor()->full_name()));
+  T detail;
+  if (!payload.has_value() || !detail.ParseFromString(std::string(*payload))) {
+    return std::nullopt;
+  }
+  return detail;
+}
+
+// The call's own status, for a source. Its details are the call's but for those of sources.
+google::rpc::Status AsErrorOfSource(const absl::Status& status) {
+  google::rpc::Status error;
+  error.set_code(static_cast<int>(status.code()));
+  error.set_message(std::string(status.message()));
+  const std::string of_sources =
+      absl::StrCat("type.googleapis.com/", v1::SourceErrors::descriptor()->full_name());
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    if (type != of_sources) {
+      google::protobuf::Any& detail = *error.add_details();
+      detail.set_type_url(std::string(type));
+      detail.set_value(std::string(payload));
+    }
+  });
+  return error;
+}
+
+}  // namespace
+
+absl::Status FromGrpcStatus(const grpc::Status& status) {
+  // The codes of gRPC and of Abseil are the same numbers.
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status whole;
+  if (!status.ok() && whole.ParseFromString(status.error_details())) {
+    for (const google::protobuf::Any& detail : whole.details()) {
+      result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+    }
+  }
+  return result;
+}
+
+std::optional<absl::Duration> RetryAfter(const absl::Status& status) {
+  const auto info = DetailOf<google::rpc::RetryInfo>(status);
+  if (!info.has_value()) {
+    return std::nullopt;
+  }
+  return absl::Seconds(info->retry_delay().seconds()) +
+         absl::Nanoseconds(info->retry_delay().nanos());
+}
+
+std::optional<v1::SourceErrors> SourceErrorsOf(const absl::Status& status) {
+  return DetailOf<v1::SourceErrors>(status);
+}
+
+std::vector<google::rpc::Status> ErrorsOfSources(const absl::Status& status, int num_sources) {
+  const auto of_sources = SourceErrorsOf(status);
+  if (!of_sources.has_value()) {
+    return {};
+  }
+  const google::rpc::Status of_call = AsErrorOfSource(status);
+  std::vector<google::rpc::Status> errors(static_cast<size_t>(num_sources), of_call);
+  for (const v1::SourceError& error : of_sources->errors()) {
+    for (const v1::SourceRange& range : error.sources()) {
+      const int64_t end = std::min<int64_t>(int64_t{range.first()} + range.count(), num_sources);
+      for (int64_t i = std::max(range.first(), 0); i < end; ++i) {
+        errors[static_cast<size_t>(i)] = error.has_error() ? error.error() : of_call;
+      }
+    }
+  }
+  return errors;
 }
 
 }  // namespace beamwright::client

@@ -24,8 +24,7 @@ install(FILES deploy/completion/_beamwright DESTINATION ${CMAKE_INSTALL_DATADIR}
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
 
 install(FILES ${PROJECT_BINARY_DIR}/lib/libbeamwright_client.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client)
-install(FILES client/bulk.h client/client.h client/errors.h client/recognize_stream.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/beamwright/client COMPONENT client)
+install(FILES include/beamwright/client.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/beamwright COMPONENT client)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/generated/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/beamwright
   COMPONENT client FILES_MATCHING PATTERN "*.pb.h" PATTERN inference EXCLUDE PATTERN opentelemetry EXCLUDE
   PATTERN xds EXCLUDE)

@@ -1,4 +1,4 @@
-// How answers look: a table for people, or JSON for programs.
+// How answers look: a table for people, JSON for programs, subtitles for players.
 #ifndef BEAMWRIGHT_CLIENT_CLI_ANSWERS_H_
 #define BEAMWRIGHT_CLIENT_CLI_ANSWERS_H_
 
@@ -7,8 +7,10 @@
 
 #include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
-#include "client/bulk.h"
+#include "beamwright/v1/recognize.pb.h"
 #include "google/protobuf/message.h"
+#include "include/beamwright/client.h"
+#include "ops/audio/subtitles.h"
 
 namespace beamwright::client {
 
@@ -32,6 +34,20 @@ std::string AnswerJson(const BulkAnswer& answer);
 // Protobuf's JSON form with the field names of the protos and with fields at their default, too.
 // pretty: over several lines. Ends with a line break.
 std::string ToJson(const google::protobuf::Message& message, bool pretty);
+
+// Recognised segments as subtitles.
+
+// Where a segment's best hypothesis is heard: from its first token to the end of its last.
+struct Heard {
+  double begin_ms = 0;
+  double end_ms = 0;
+};
+Heard WhenHeard(const v1::RecognizedSegment& segment);
+
+using audio::SubtitleForm;
+
+// A segment as a subtitle (ops/audio/subtitles.h), its text safe for a terminal.
+std::string Subtitle(SubtitleForm form, int number, const v1::RecognizedSegment& segment);
 
 }  // namespace beamwright::client
 

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/flags.h"
 #include "client/load/capacity.h"

@@ -1,4 +1,7 @@
-// What a subcommand is: its part of the command line, and what to do once that is parsed.
+// The command line `beamwright`: decode, recognize, explain, score, align, models, health and load-
+// test against a server, load-merge and capacity without one. Each subcommand is one file,
+// <name>_command; score and align share theirs, models and health as well. A Command is its part of
+// the command line, and what to do once that is parsed.
 #ifndef BEAMWRIGHT_CLIENT_CLI_COMMAND_H_
 #define BEAMWRIGHT_CLIENT_CLI_COMMAND_H_
 
@@ -30,6 +33,14 @@ Command AddCapacityCommand(CLI::App& parent);
 // Each prints "beamwright <command>: <message>" to standard error and returns the exit code for it.
 int UsageError(const CLI::App& command, absl::string_view message);
 int Failure(const CLI::App& command, absl::string_view message);
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // a source failed, or the server did
+inline constexpr int kExitUsage = 2;   // nonsense on the command line
+
+// Parses the arguments, runs the subcommand and returns the exit code. Of a command line with
+// faults, all are reported at once. "help COMMAND" is "COMMAND --help".
+int RunCli(int argc, const char* const* argv);
 
 }  // namespace beamwright::client
 

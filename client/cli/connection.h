@@ -1,4 +1,5 @@
-// The flags by which every subcommand finds its server, and a server's errors for people.
+// The flags by which every subcommand finds its server and its model, and a server's errors for
+// people.
 #ifndef BEAMWRIGHT_CLIENT_CLI_CONNECTION_H_
 #define BEAMWRIGHT_CLIENT_CLI_CONNECTION_H_
 
@@ -9,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
 
@@ -31,6 +32,19 @@ std::string Explain(const absl::Status& status, const ConnectionFlags& flags);
 
 // "NOT_FOUND: there is no model x"
 std::string CodeAndMessage(const absl::Status& status);
+
+// --model and --version, as every command that asks a model has them.
+
+// The strings must outlive the parsing.
+void AddModelFlag(CLI::App& app, std::string& model);
+void AddVersionFlag(CLI::App& app, std::string& version);
+
+// Both, into the fields of that name.
+template <typename Request>
+void AddModelFlags(CLI::App& app, Request& request) {
+  AddModelFlag(app, *request.mutable_model());
+  AddVersionFlag(app, *request.mutable_version());
+}
 
 }  // namespace beamwright::client
 

@@ -9,17 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "beamwright/v1/decode.pb.h"
-#include "client/bulk.h"
 #include "client/cli/answers.h"
-#include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
-#include "client/cli/model_flags.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {

@@ -7,14 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/answers.h"
-#include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/explanation.h"
 #include "client/cli/flags.h"
-#include "client/cli/model_flags.h"
 #include "client/cli/sources.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
 

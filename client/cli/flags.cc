@@ -1,15 +1,26 @@
 #include "client/cli/flags.h"
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "beamwright/v1/rule.pb.h"
-#include "client/cli/field.h"
+#include "client/short_name.h"
+#include "google/protobuf/util/json_util.h"
+#include "ops/base/status.h"
 
 namespace beamwright::client {
+
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -121,6 +132,280 @@ CLI::Option* AddDurationFlag(CLI::App& app, const FlagText& flag, absl::Duration
                return true;
              })
       ->type_name("DURATION");
+}
+
+namespace {
+
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+const v1::FieldRule& Rule(const FieldDescriptor& field) {
+  return field.options().GetExtension(v1::rule);
+}
+
+std::string Quoted(absl::string_view text) { return absl::StrCat("\"", text, "\""); }
+
+std::string ShortNames(const EnumDescriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.value_count(); ++i) {
+    if (std::string name = ShortName(*type.value(i)); !name.empty()) {
+      names.push_back(std::move(name));
+    }
+  }
+  if (names.size() < 2) {
+    return absl::StrJoin(names, "");
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  return absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
+}
+
+absl::Status CheckRange(const FieldDescriptor& field, absl::string_view text, double value) {
+  const v1::FieldRule& rule = Rule(field);
+  if (!std::isfinite(value) || (rule.has_minimum() && value < rule.minimum()) ||
+      (rule.has_maximum() && value > rule.maximum())) {
+    return Invalid(Quoted(text), " is out of range: ", AllowedValues(field));
+  }
+  return absl::OkStatus();
+}
+
+// AllowedValues, or what the type can hold where there is no other limit.
+template <typename T>
+std::string AllowedIntegers(const FieldDescriptor& field) {
+  const v1::FieldRule& rule = Rule(field);
+  return rule.has_minimum() || rule.has_maximum()
+             ? AllowedValues(field)
+             : absl::StrCat(std::numeric_limits<T>::min(), " to ", std::numeric_limits<T>::max());
+}
+
+// Parses and range-checks a whole number of the field's C++ type.
+template <typename T>
+absl::Status ParseInteger(const FieldDescriptor& field, absl::string_view text, T& value) {
+  if (!absl::SimpleAtoi(text, &value)) {
+    double number = 0;
+    const bool whole =
+        absl::SimpleAtod(text, &number) && std::isfinite(number) && number == std::floor(number);
+    return Invalid(Quoted(text), whole ? " is out of range: " : " is not a whole number: ",
+                   AllowedIntegers<T>(field));
+  }
+  return CheckRange(field, text, static_cast<double>(value));
+}
+
+absl::Status ParseNumber(const FieldDescriptor& field, absl::string_view text, double& value) {
+  if (!absl::SimpleAtod(text, &value)) {
+    return Invalid(Quoted(text), " is not a number: ", AllowedValues(field));
+  }
+  return CheckRange(field, text, value);
+}
+
+absl::Status ParseEnum(const FieldDescriptor& field, absl::string_view text,
+                       const EnumValueDescriptor*& value) {
+  const EnumDescriptor& type = *field.enum_type();
+  for (int i = 0; i < type.value_count(); ++i) {
+    if (!text.empty() && ShortName(*type.value(i)) == text) {
+      value = type.value(i);
+      return absl::OkStatus();
+    }
+  }
+  return Invalid(Quoted(text), " is not known: ", AllowedValues(field));
+}
+
+// Sets or, if the field is repeated, adds. `Set##Type` and `Add##Type` of protobuf's reflection.
+#define BW_PUT(Type, value)                                            \
+  (field.is_repeated() ? reflection.Add##Type(&message, &field, value) \
+                       : reflection.Set##Type(&message, &field, value))
+
+absl::Status PutNumber(const FieldDescriptor& field, absl::string_view text, Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value = 0;
+      BW_RETURN_IF_ERROR(ParseInteger(field, text, value));
+      BW_PUT(Int32, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t value = 0;
+      BW_RETURN_IF_ERROR(ParseInteger(field, text, value));
+      BW_PUT(Int64, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      uint32_t value = 0;
+      BW_RETURN_IF_ERROR(ParseInteger(field, text, value));
+      BW_PUT(UInt32, value);
+      break;
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t value = 0;
+      BW_RETURN_IF_ERROR(ParseInteger(field, text, value));
+      BW_PUT(UInt64, value);
+      break;
+    }
+    default: {
+      double value = 0;
+      BW_RETURN_IF_ERROR(ParseNumber(field, text, value));
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+        BW_PUT(Double, value);
+      } else if (std::abs(value) > std::numeric_limits<float>::max()) {
+        return Invalid(Quoted(text), " is too large for a 32-bit float");
+      } else {
+        BW_PUT(Float, static_cast<float>(value));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PutEnum(const FieldDescriptor& field, absl::string_view text, Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  const FieldDescriptor* alpha =
+      field.containing_type()->FindFieldByName(absl::StrCat(field.name(), "_alpha"));
+  const size_t colon = alpha == nullptr ? absl::string_view::npos : text.find(':');
+  const EnumValueDescriptor* value = nullptr;
+  BW_RETURN_IF_ERROR(ParseEnum(field, text.substr(0, colon), value));
+  if (colon != absl::string_view::npos) {
+    BW_RETURN_IF_ERROR(
+        Annotate(SetField(*alpha, text.substr(colon + 1), message), FlagName(*alpha)));
+  }
+  BW_PUT(Enum, value);
+  return absl::OkStatus();
+}
+
+// The field of a message that plain words stand for; null if missing.
+const FieldDescriptor* TextField(const FieldDescriptor& field) {
+  const google::protobuf::Descriptor& type = *field.message_type();
+  const FieldDescriptor* text = type.FindFieldByName("text");
+  text = text == nullptr ? type.FindFieldByName("name") : text;
+  return text != nullptr && text->cpp_type() == FieldDescriptor::CPPTYPE_STRING ? text : nullptr;
+}
+
+// The only number in a message, which may follow the words: "words:2.5"; null if missing.
+const FieldDescriptor* NumberField(const google::protobuf::Descriptor& type) {
+  const FieldDescriptor* found = nullptr;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* field = type.field(i);
+    const FieldDescriptor::CppType kind = field->cpp_type();
+    if (kind == FieldDescriptor::CPPTYPE_FLOAT || kind == FieldDescriptor::CPPTYPE_DOUBLE) {
+      if (found != nullptr) {
+        return nullptr;
+      }
+      found = field;
+    }
+  }
+  return found;
+}
+
+absl::Status PutMessage(const FieldDescriptor& field, absl::string_view text, Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  Message* value = field.is_repeated() ? reflection.AddMessage(&message, &field)
+                                       : reflection.MutableMessage(&message, &field);
+  const FieldDescriptor* words = TextField(field);
+  if (words != nullptr && !absl::StartsWith(text, "{")) {
+    const FieldDescriptor* number = NumberField(*field.message_type());
+    const size_t colon = number == nullptr ? absl::string_view::npos : text.rfind(':');
+    double unused = 0;
+    if (colon != absl::string_view::npos && absl::SimpleAtod(text.substr(colon + 1), &unused)) {
+      BW_RETURN_IF_ERROR(SetField(*number, text.substr(colon + 1), *value));
+      text = text.substr(0, colon);
+    }
+    return SetField(*words, text, *value);
+  }
+  const auto status =
+      google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, value);
+  if (!status.ok()) {
+    return Invalid(Quoted(text), " is not a ", field.message_type()->name(),
+                   " in protobuf's JSON form: ",
+                   absl::string_view(status.message().data(), status.message().size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PutBool(const FieldDescriptor& field, absl::string_view text, Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  bool value = false;
+  if (!absl::SimpleAtob(text, &value)) {
+    return Invalid(Quoted(text), " is not known: ", AllowedValues(field));
+  }
+  BW_PUT(Bool, value);
+  return absl::OkStatus();
+}
+
+absl::Status PutText(const FieldDescriptor& field, absl::string_view text, Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  BW_PUT(String, std::string(text));
+  return absl::OkStatus();
+}
+
+#undef BW_PUT
+
+}  // namespace
+
+std::string FlagName(const FieldDescriptor& field) {
+  return absl::StrCat("--", absl::StrReplaceAll(field.name(), {{"_", "-"}}));
+}
+
+std::string AllowedValues(const FieldDescriptor& field) {
+  const v1::FieldRule& rule = Rule(field);
+  const std::string unit = rule.unit().empty() ? "" : " " + rule.unit();
+  const auto number = [](double value) { return absl::StrFormat("%.9g", value); };
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ShortNames(*field.enum_type());
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_STRING:
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return rule.unit();
+    default:
+      if (rule.has_minimum() && rule.has_maximum()) {
+        return absl::StrCat(number(rule.minimum()), " to ", number(rule.maximum()), unit);
+      }
+      if (rule.has_minimum()) {
+        return absl::StrCat("at least ", number(rule.minimum()), unit);
+      }
+      return rule.has_maximum() ? absl::StrCat("at most ", number(rule.maximum()), unit)
+                                : rule.unit();
+  }
+}
+
+std::string ValueKind(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return "NAME";
+    case FieldDescriptor::CPPTYPE_STRING:
+      return "TEXT";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return TextField(field) != nullptr ? "TEXT" : "JSON";
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "BOOL";
+    case FieldDescriptor::CPPTYPE_FLOAT:
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return "NUMBER";
+    default:
+      return "INT";
+  }
+}
+
+absl::Status SetField(const FieldDescriptor& field, absl::string_view text, Message& message) {
+  if (field.has_presence() && message.GetReflection()->HasField(message, &field)) {
+    return Invalid("given twice");
+  }
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return PutEnum(field, text, message);
+    case FieldDescriptor::CPPTYPE_STRING:
+      return PutText(field, text, message);
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return PutMessage(field, text, message);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return PutBool(field, text, message);
+    default:
+      return PutNumber(field, text, message);
+  }
 }
 
 }  // namespace beamwright::client

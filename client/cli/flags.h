@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 
 namespace beamwright::client {
@@ -37,6 +38,22 @@ CLI::Option* AddIntFlag(CLI::App& app, const FlagText& flag, int minimum, int ma
 // A duration such as 500ms, 10s or 2m, from `minimum` to `maximum`; a plain number is in seconds.
 CLI::Option* AddDurationFlag(CLI::App& app, const FlagText& flag, absl::Duration minimum,
                              absl::Duration maximum, absl::Duration& value);
+
+// Protobuf fields as a person types and reads them. flags.h makes flags of them.
+
+// "--beam-size"
+std::string FlagName(const google::protobuf::FieldDescriptor& field);
+
+// What a value may be: "1 to 256 hypotheses", "none, pow or gnmt".
+std::string AllowedValues(const google::protobuf::FieldDescriptor& field);
+
+// The placeholder in --help: INT, NUMBER, NAME, TEXT or JSON.
+std::string ValueKind(const google::protobuf::FieldDescriptor& field);
+
+// Sets the field (adds to it, if repeated) from text. InvalidArgument if the text is not one of
+// AllowedValues, or if a field that is not repeated has been set before.
+absl::Status SetField(const google::protobuf::FieldDescriptor& field, absl::string_view text,
+                      google::protobuf::Message& message);
 
 }  // namespace beamwright::client
 

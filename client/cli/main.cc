@@ -1,5 +1,5 @@
 // The program `beamwright`: docs/client.md.
-#include "client/cli/cli.h"
+#include "client/cli/command.h"
 #include "ops/base/mutex_checks.h"
 
 int main(int argc, char** argv) {

@@ -16,15 +16,13 @@
 #include "absl/strings/str_split.h"
 #include "beamwright/v1/decode.pb.h"
 #include "client/cli/answers.h"
-#include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/flags.h"
-#include "client/cli/model_flags.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"
-#include "client/errors.h"
+#include "include/beamwright/client.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {

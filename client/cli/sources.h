@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/decode.pb.h"
-#include "client/bulk.h"
 #include "client/cli/features.h"
+#include "include/beamwright/client.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 

@@ -1,5 +1,6 @@
 #include "client/cli/terminal.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "absl/time/clock.h"
 
 namespace beamwright::client {
+
 namespace {
 
 constexpr int64_t kLongInput = 500;  // sources
@@ -104,6 +106,18 @@ void Progress::Draw(double share, absl::string_view text) {
                           std::string(kBarWidth - filled, '.'), 100 * share);
   }
   std::cerr << line << text << std::flush;
+}
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void StopOnInterrupt() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted.store(true); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 }  // namespace beamwright::client

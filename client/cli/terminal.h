@@ -2,6 +2,7 @@
 #ifndef BEAMWRIGHT_CLIENT_CLI_TERMINAL_H_
 #define BEAMWRIGHT_CLIENT_CLI_TERMINAL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -45,6 +46,13 @@ class Progress {
   absl::Time start_;
   absl::Time last_drawn_ = absl::InfinitePast();
 };
+
+// An interrupt (Ctrl-C) that ends a measurement in order, with what it has; a second one ends the
+// program.
+
+// True from the first interrupt after StopOnInterrupt.
+extern std::atomic<bool> interrupted;
+void StopOnInterrupt();
 
 }  // namespace beamwright::client
 

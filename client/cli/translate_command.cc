@@ -12,7 +12,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/answers.h"
-#include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/flags.h"

@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "absl/time/clock.h"
-#include "client/client.h"
+#include "beamwright/client.h"
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;

@@ -9,7 +9,7 @@
 #include <random>
 #include <utility>
 
-#include "client/load/arrivals.h"
+#include "client/load/load.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {

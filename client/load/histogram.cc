@@ -1,10 +1,16 @@
 #include "client/load/histogram.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
+#include "absl/strings/escaping.h"
+#include "ops/base/status.h"
+
 namespace beamwright::client {
+
 namespace {
 
 constexpr int kHalfBits = 10;
@@ -141,6 +147,147 @@ void Histogram::Reset() {
   }
   max_us_.store(0, std::memory_order_relaxed);
   sum_us_.store(0, std::memory_order_relaxed);
+}
+
+namespace {
+
+constexpr uint32_t kCookie = 0x1c849303 | 0x10;  // counts of variable length
+constexpr uint32_t kCompressedCookie = 0x1c849304 | 0x10;
+constexpr int kDigits = 3;
+constexpr uint64_t kLowest = 1;
+constexpr uint64_t kHighest = uint64_t{3600} * 1'000'000;
+constexpr size_t kHeaderBytes = 40;
+constexpr size_t kMaxPlainBytes = 1 << 20;  // 23,000 counts of nine bytes at most
+constexpr size_t kMaxBuckets = 1 << 16;
+
+template <typename T>
+void Put(T value, std::string& bytes) {
+  for (int shift = 8 * (static_cast<int>(sizeof(T)) - 1); shift >= 0; shift -= 8) {
+    bytes.push_back(static_cast<char>(value >> shift));
+  }
+}
+
+// Big-endian; the caller has looked at the size.
+template <typename T>
+T Get(absl::string_view bytes, size_t at) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<T>(value << 8 | static_cast<uint8_t>(bytes[at + i]));
+  }
+  return value;
+}
+
+void PutVarint(int64_t value, std::string& bytes) {
+  uint64_t zigzag = static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
+  for (int i = 0; i < 8 && zigzag > 0x7f; ++i, zigzag >>= 7) {
+    bytes.push_back(static_cast<char>(zigzag | 0x80));
+  }
+  bytes.push_back(static_cast<char>(zigzag));  // the ninth byte has eight bits
+}
+
+bool TakeVarint(absl::string_view& bytes, int64_t& value) {
+  uint64_t zigzag = 0;
+  for (int i = 0; i < 9; ++i) {
+    if (bytes.empty()) {
+      return false;
+    }
+    const auto byte = static_cast<uint8_t>(bytes.front());
+    bytes.remove_prefix(1);
+    const bool last = i == 8 || byte < 0x80;
+    zigzag |= uint64_t{last ? byte : byte & 0x7fu} << (7 * i);
+    if (last) {
+      break;
+    }
+  }
+  value = static_cast<int64_t>(zigzag >> 1) ^ -static_cast<int64_t>(zigzag & 1);
+  return true;
+}
+
+absl::StatusOr<std::string> Inflate(absl::string_view deflated) {
+  std::string plain(kMaxPlainBytes, '\0');
+  uLongf size = plain.size();
+  if (uncompress(reinterpret_cast<Bytef*>(plain.data()), &size,
+                 reinterpret_cast<const Bytef*>(deflated.data()),
+                 static_cast<uLong>(deflated.size())) != Z_OK) {
+    return Invalid("cannot be inflated");
+  }
+  plain.resize(size);
+  return plain;
+}
+
+absl::Status CheckHeader(absl::string_view plain) {
+  if (plain.size() < kHeaderBytes || Get<uint32_t>(plain, 0) != kCookie) {
+    return Invalid("is not of version 2");
+  }
+  if (Get<uint32_t>(plain, 4) != plain.size() - kHeaderBytes || Get<uint32_t>(plain, 8) != 0) {
+    return Invalid("is cut off");
+  }
+  if (Get<uint32_t>(plain, 12) != kDigits || Get<uint64_t>(plain, 16) != kLowest) {
+    return Invalid("has other buckets: three digits from 1 on are read");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string EncodeHdr(const std::vector<int64_t>& counts) {
+  std::string payload;
+  int64_t empty = 0;
+  for (const int64_t count : counts) {
+    if (count == 0) {
+      ++empty;
+      continue;
+    }
+    if (empty > 0) {
+      PutVarint(-empty, payload);
+      empty = 0;
+    }
+    PutVarint(count, payload);
+  }
+  std::string plain;
+  Put(kCookie, plain);
+  Put(static_cast<uint32_t>(payload.size()), plain);
+  Put(uint32_t{0}, plain);  // normalizing index offset
+  Put(static_cast<uint32_t>(kDigits), plain);
+  Put(kLowest, plain);
+  Put(kHighest, plain);
+  Put(std::bit_cast<uint64_t>(1.0), plain);  // ratio of integers to doubles
+  plain += payload;
+  uLongf size = compressBound(static_cast<uLong>(plain.size()));
+  std::string deflated(size, '\0');
+  compress(reinterpret_cast<Bytef*>(deflated.data()), &size,
+           reinterpret_cast<const Bytef*>(plain.data()), static_cast<uLong>(plain.size()));
+  deflated.resize(size);
+  std::string bytes;
+  Put(kCompressedCookie, bytes);
+  Put(static_cast<uint32_t>(deflated.size()), bytes);
+  return absl::Base64Escape(bytes + deflated);
+}
+
+absl::StatusOr<std::vector<int64_t>> DecodeHdr(absl::string_view base64) {
+  std::string bytes;
+  if (!absl::Base64Unescape(base64, &bytes) || bytes.size() < 8 ||
+      Get<uint32_t>(bytes, 0) != kCompressedCookie) {
+    return Invalid("the histogram is not in HdrHistogram's compressed form, version 2");
+  }
+  auto plain = Inflate(absl::string_view(bytes).substr(8));
+  BW_RETURN_IF_ERROR(Annotate(plain.status(), "the histogram"));
+  BW_RETURN_IF_ERROR(Annotate(CheckHeader(*plain), "the histogram"));
+  std::vector<int64_t> counts;
+  absl::string_view payload = absl::string_view(*plain).substr(kHeaderBytes);
+  while (!payload.empty()) {
+    int64_t value = 0;
+    if (!TakeVarint(payload, value) || value < -static_cast<int64_t>(kMaxBuckets) ||
+        counts.size() > kMaxBuckets) {
+      return Invalid("the histogram: its counts are cut off or have too many buckets");
+    }
+    if (value < 0) {
+      counts.resize(counts.size() + static_cast<size_t>(-value));
+    } else {
+      counts.push_back(value);
+    }
+  }
+  return counts;
 }
 
 }  // namespace beamwright::client

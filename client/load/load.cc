@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <thread>
 #include <utility>
@@ -17,6 +18,21 @@
 #include "ops/base/status.h"
 
 namespace beamwright::client {
+
+ArrivalTimes::ArrivalTimes(Arrivals kind, double rate, uint64_t seed)
+    : kind_(kind), rate_(rate), random_(seed) {}
+
+absl::Duration ArrivalTimes::Next() {
+  if (kind_ == Arrivals::kEven) {
+    // Counted, not added up: a thousand million gaps add up to rounding errors as well.
+    return absl::Seconds(static_cast<double>(++count_) / rate_);
+  }
+  // Our own inversion: the standard's distributions differ between libraries.
+  const double uniform = static_cast<double>(random_() >> 11) * 0x1p-53;  // below 1
+  seconds_ -= std::log1p(-uniform) / rate_;
+  return absl::Seconds(seconds_);
+}
+
 namespace {
 
 // Failures in a row, without an answer between them, after which there is nothing to measure. A

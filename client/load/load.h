@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,12 +19,37 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
-#include "client/client.h"
-#include "client/load/arrivals.h"
 #include "client/load/histogram.h"
 #include "client/load/target.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
+
+// When the calls of an open loop are due: users who come at their own pace, whatever the server
+// does.
+
+enum class Arrivals {
+  kPoisson,  // independent of each other: exponential gaps, so that calls come in bursts
+  kEven,     // one gap of 1 / rate after the other
+};
+
+// The times of arrival one by one, as durations since the start. Equal arguments give equal times,
+// on every platform. Not thread-safe.
+class ArrivalTimes {
+ public:
+  // rate: calls a second, above 0.
+  ArrivalTimes(Arrivals kind, double rate, uint64_t seed);
+
+  // Not before the one that came last.
+  absl::Duration Next();
+
+ private:
+  const Arrivals kind_;
+  const double rate_;
+  std::mt19937_64 random_;
+  int64_t count_ = 0;
+  double seconds_ = 0;
+};
 
 struct LoadReport;
 
@@ -146,7 +172,7 @@ struct LoadReport {
   Percentiles refused;
   // Of `latency`.
   std::vector<PercentilePoint> latency_curve;
-  // All of `latency`, exactly (client/load/hdr_format.h).
+  // All of `latency`, exactly (client/load/histogram.h).
   std::string latency_hdr;
   // The run in parts of LoadIntervalOf(options.duration), those without an end of a call as well.
   std::vector<LoadInterval> timeline;

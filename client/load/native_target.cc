@@ -3,7 +3,7 @@
 
 #include "absl/time/clock.h"
 #include "client/load/load.h"
-#include "client/load/targets.h"
+#include "client/load/target.h"
 
 namespace beamwright::client {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "client/errors.h"
-#include "client/load/hdr_format.h"
+#include "client/load/histogram.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
 namespace {

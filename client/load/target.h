@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "inference/grpc_service.pb.h"
 
 namespace beamwright::client {
@@ -60,6 +60,26 @@ std::unique_ptr<LoadTarget> MakeNativeTarget(Client& client);
 // well for TLS over HTTP, which is not there. Streams are for kNative alone.
 absl::StatusOr<std::unique_ptr<LoadTarget>> MakeTarget(Protocol protocol,
                                                        const ClientOptions& options);
+
+// The protocols of target.h, one by one.
+
+std::unique_ptr<LoadTarget> MakeOwnedNativeTarget(std::unique_ptr<Client> client);
+absl::StatusOr<std::unique_ptr<LoadTarget>> MakeInferGrpcTarget(const ClientOptions& options);
+// `protocol`: kRest or kInferHttp.
+absl::StatusOr<std::unique_ptr<LoadTarget>> MakeHttpTarget(Protocol protocol,
+                                                           const ClientOptions& options);
+
+// Where an HTTP server is, out of the same options that name a gRPC one.
+
+struct HttpAddress {
+  std::string url;  // "http://host:port"
+  SecurityOptions security;
+  std::string authorization;  // empty: none
+};
+
+// "host", "host:port" (8000 without one), or either after http:// or https://. InvalidArgument as
+// Client::Connect's, and for a name of the certificate, which HTTP takes from the host.
+absl::StatusOr<HttpAddress> HttpAddressOf(const ClientOptions& options);
 
 }  // namespace beamwright::client
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "tests/chaos/chaos.h"
 #include "tests/chaos/faulty_server.h"
 

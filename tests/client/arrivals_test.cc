@@ -1,9 +1,8 @@
-#include "client/load/arrivals.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "client/load/load.h"
 #include "gtest/gtest.h"
 
 namespace beamwright::client {

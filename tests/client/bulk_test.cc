@@ -1,5 +1,3 @@
-#include "client/bulk.h"
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "include/beamwright/client.h"
 #include "tests/client/fake_server.h"
 
 namespace beamwright::client {

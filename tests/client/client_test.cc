@@ -1,4 +1,4 @@
-#include "client/client.h"
+#include "include/beamwright/client.h"
 
 #include <atomic>
 #include <fstream>

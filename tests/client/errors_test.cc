@@ -1,13 +1,12 @@
-#include "client/errors.h"
-
 #include <string>
 #include <vector>
 
 #include "beamwright/v1/decode.pb.h"
-#include "client/client.h"
+#include "client/channels.h"
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
 #include "gtest/gtest.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
 namespace {

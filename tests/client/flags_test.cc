@@ -8,7 +8,6 @@
 
 #include "CLI/CLI.hpp"
 #include "beamwright/v1/rule.pb.h"
-#include "client/cli/field.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/dynamic_message.h"

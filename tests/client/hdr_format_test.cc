@@ -1,5 +1,3 @@
-#include "client/load/hdr_format.h"
-
 #include <zlib.h>
 
 #include <limits>

@@ -1,5 +1,4 @@
-#include "client/load/stream_tally.h"
-
+#include "client/load/stream_load.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,7 +1,7 @@
 // Subtitles of segments.
-#include "client/cli/subtitles.h"
-
 #include <gtest/gtest.h>
+
+#include "client/cli/answers.h"
 
 namespace beamwright::client {
 namespace {

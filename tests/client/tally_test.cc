@@ -1,8 +1,9 @@
 #include "client/load/tally.h"
 
-#include "client/errors.h"
+#include "client/channels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
 namespace {

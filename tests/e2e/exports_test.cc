@@ -17,7 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/server_process.h"
 #include "tests/tools/graph/shell.h"

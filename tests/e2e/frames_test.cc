@@ -11,7 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "ops/base/file.h"
 #include "tests/e2e/e2e_test.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/recognize.grpc.pb.h"
 #include "client/cli/output.pb.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "ops/base/file.h"
 #include "tests/client/process.h"
 #include "tests/e2e/e2e_test.h"

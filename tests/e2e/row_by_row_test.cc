@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/match.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/hanging_model.h"
 #include "tests/e2e/scraped_metrics.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "client/client.h"
+#include "include/beamwright/client.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"
 

@@ -21,8 +21,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "client/client.h"
-#include "client/load/arrivals.h"
+#include "client/load/load.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::fleet {
 namespace {

@@ -98,6 +98,8 @@ def layer_of(path):
     """The layer that an include path belongs to; None for other libraries."""
     if path.endswith(".grpc.pb.h"):
         return "grpc"
+    if path == "include/beamwright/client.h":  # the client's API, not the engine's
+        return "client"
     if path.endswith(".pb.h") or path.startswith("google/protobuf/"):
         return "proto"
     top = path.split("/")[0]

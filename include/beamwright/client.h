@@ -1,16 +1,19 @@
 // The C++ client of a Beamwright server. It hides what every caller would write again: channels
-// with sensible settings, retries where they are safe, gRPC statuses as absl::Status, and calls in
-// flight without a thread each. client/examples/decode_words.cc shows it in twenty lines;
-// docs/client.md explains it. For long inputs see client/bulk.h.
-#ifndef BEAMWRIGHT_CLIENT_CLIENT_H_
-#define BEAMWRIGHT_CLIENT_CLIENT_H_
+// with sensible settings, retries where they are safe, gRPC statuses as absl::Status, calls in
+// flight without a thread each, and long inputs in batches. client/examples/decode_words.cc shows
+// it in twenty lines; docs/client.md explains it.
+#ifndef BEAMWRIGHT_INCLUDE_BEAMWRIGHT_CLIENT_H_
+#define BEAMWRIGHT_INCLUDE_BEAMWRIGHT_CLIENT_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,7 +21,9 @@
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
 #include "beamwright/v1/recognize.pb.h"
+#include "beamwright/v1/source_errors.pb.h"
 #include "beamwright/v1/translate.pb.h"
+#include "google/rpc/status.pb.h"
 #include "grpc/health/v1/health.pb.h"
 
 namespace beamwright::client {
@@ -89,15 +94,27 @@ using DecodeCallback = std::function<void(absl::StatusOr<v1::DecodeResponse>)>;
 // The same of a stream, after its last message.
 using StreamEndCallback = std::function<void(absl::Status)>;
 
-class RecognizeStream;
+// A source that is recognised while it comes, without a separate thread: for callers with many
+// sources, or a loop. Client::Recognize is simpler where a thread may wait. Thread-safe. Pieces
+// wait, without a limit, for the server to read them.
+class RecognizeStream {
+ public:
+  virtual ~RecognizeStream() = default;
+
+  // The next piece. Nothing happens once the call has ended.
+  virtual void Send(v1::RecognizeRequest piece) = 0;
+  // The source is complete.
+  virtual void Finish() = 0;
+  virtual void Cancel() = 0;
+};
 
 // Thread-safe: any number of threads may use one Client at the same time.
 //
-// Errors of calls keep the server's code, message and details (client/errors.h). A call that fails
-// as a whole (unknown model, options out of range, unreachable server, or no source that has an
-// answer) is a status here; where other sources have answers, the error of a source is in its
-// Result (see ResultStatus). Deadlines travel to the server, which stops working for a call that
-// passed its deadline (DeadlineExceeded); absl::InfiniteFuture() is not a deadline.
+// Errors of calls keep the server's code, message and details (RetryAfter, ErrorsOfSources). A call
+// that fails as a whole (unknown model, options out of range, unreachable server, or no source that
+// has an answer) is a status here; where other sources have answers, the error of a source is in
+// its Result (see ResultStatus). Deadlines travel to the server, which stops working for a call
+// that passed its deadline (DeadlineExceeded); absl::InfiniteFuture() is not a deadline.
 class Client {
  public:
   // Checks the options and reads their files (InvalidArgument, NotFound) and prepares the channels.
@@ -141,7 +158,7 @@ class Client {
                          const RecognizeCallback& on_message);
 
   // The same without a thread for each source, whose pieces are sent as they come
-  // (client/recognize_stream.h). Both callbacks are called on gRPC's threads and must not block;
+  // (client/async_calls.h). Both callbacks are called on gRPC's threads and must not block;
   // the client must outlive the call.
   std::shared_ptr<RecognizeStream> StartRecognize(
       const v1::RecognizeConfig& config, absl::Time deadline,
@@ -212,6 +229,86 @@ absl::Status ResultStatus(const v1::AlignResult& result);
 // with the request as a whole or with the server, not with the sources sent.
 bool FailsEveryCall(const absl::Status& status);
 
+// What a status of the server says besides its code and message is kept as payloads of
+// absl::Status, under the types' URLs.
+
+// After how long the server says that trying again makes sense, if it says so.
+std::optional<absl::Duration> RetryAfter(const absl::Status& status);
+
+// Set if the call failed because each of its sources did: the request was right, and the server
+// answers. What Decode, Score, Align and StreamDecode return; not set by servers before 0.2, whose
+// calls succeed with an error in each result.
+std::optional<v1::SourceErrors> SourceErrorsOf(const absl::Status& status);
+
+// The error of each source of such a call, in their order; empty for any other status.
+// Where the server had no room for the error of a source, that of the call stands for it.
+std::vector<google::rpc::Status> ErrorsOfSources(const absl::Status& status, int num_sources);
+
+// Makes of such a status the response that it stands for, with an error in each result and nothing
+// else. Any other is left as it is.
+template <typename Response>
+absl::StatusOr<Response> WithErrorsInResults(absl::StatusOr<Response> response, int num_sources) {
+  if (response.ok()) {
+    return response;
+  }
+  Response errors;
+  for (google::rpc::Status& error : ErrorsOfSources(response.status(), num_sources)) {
+    *errors.add_results()->mutable_error() = std::move(error);
+  }
+  return errors.results_size() > 0 ? absl::StatusOr<Response>(std::move(errors))
+                                   : std::move(response);
+}
+
+// Decoding of long inputs: sources go out in batches, several calls at a time, and answers come
+// back in the order of the sources. Memory holds the outstanding batches only, whatever the length
+// of the input.
+
+struct BulkOptions {
+  // Model, version and options of every call; its sources are ignored.
+  v1::DecodeRequest request;
+  // Sources a call, at least 1.
+  int batch = 32;
+  // A call is sent earlier if its sources reach this many bytes.
+  int64_t batch_bytes = 1 << 20;
+  // Calls in flight, at least 1. With batch 1 and outstanding 1 each source is answered before the
+  // next is asked for (a person at a terminal).
+  int outstanding = 4;
+  // For each call, from when it is sent.
+  absl::Duration timeout = absl::Seconds(30);
+};
+
+struct BulkSource {
+  v1::Source source;
+  // What people call a source that is not text, such as its file; may be empty.
+  std::string name;
+  // Not OK: the source could not be read. It is not sent and takes its place among the answers with
+  // this error.
+  absl::Status status;
+};
+
+struct BulkAnswer {
+  // Counts sources from 0.
+  int64_t index = 0;
+  const BulkSource& source;
+  // Decoded, or an error: of the source, or of a call that failed otherwise.
+  const v1::Result& result;
+  // Model, version and numerics class of the call; its results are moved from. Empty after an error
+  // of the call.
+  const v1::DecodeResponse& response;
+};
+
+// Puts the next source into its argument; false: no further source.
+using NextSource = absl::FunctionRef<bool(BulkSource&)>;
+// Gets every answer once, in the order of the sources.
+using AnswerSink = absl::FunctionRef<void(const BulkAnswer&)>;
+
+// Both functions are called on this thread. A call that fails because of its sources gives each of
+// them its error and the work goes on; one that fails in a way that others would fail as well (see
+// FailsEveryCall) ends it: the error is returned, calls in flight are waited for, and sources from
+// the failed call on get no answer.
+absl::Status DecodeBulk(Client& client, const BulkOptions& options, NextSource next,
+                        AnswerSink sink);
+
 }  // namespace beamwright::client
 
-#endif  // BEAMWRIGHT_CLIENT_CLIENT_H_
+#endif  // BEAMWRIGHT_INCLUDE_BEAMWRIGHT_CLIENT_H_

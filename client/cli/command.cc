@@ -1,4 +1,4 @@
-#include "client/cli/cli.h"
+#include "client/cli/command.h"
 
 #include <algorithm>
 #include <iostream>
@@ -14,11 +14,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/cli/command.h"
 #include "client/cli/terminal.h"
 #include "ops/base/nearest_name.h"
 
 namespace beamwright::client {
+
 namespace {
 
 // How --help looks: descriptions broken into lines at a hundred columns, defaults and ranges in the
