@@ -129,6 +129,7 @@ void Drain(const serving::Flags& flags, serving::Core& core, rpc::Server& server
                  absl::FormatDuration(flags.drain_timeout));
     // What is left even then, because a turn takes so long, is cancelled when gRPC closes.
     core.models().EndWaiting();
+    core.long_work().End(serving::ShuttingDown());
     engine.End(serving::ShuttingDown());
     if (!state.WaitUntilAnswered(kBetweenDrops)) {
       server.DropUnread(kBetweenDrops);

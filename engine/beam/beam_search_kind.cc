@@ -74,6 +74,7 @@ absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
   request.attention = AttentionHistory(keeps);
   request.beam_size = search.beam_size;
   request.max_steps = search.max_length;
+  request.has_long_steps = search.constraints.text != nullptr;
   request.max_known_rows = limits.max_known_rows;
   request.price_bytes = PriceBytes(model, search, request.source.source_length, keeps);
   if (model.parts().has_portable_states) {

@@ -16,6 +16,7 @@
 #include "engine/options/option_tokens.h"
 #include "engine/options/target_tokens.h"
 #include "engine/status/fault.h"
+#include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
@@ -256,6 +257,7 @@ class Reader : private OptionTokens {
           "is not served where tokens have OpenNMT's joiner '￭': their texts depend on others");
       return;
     }
+    FaultPoint("options.pattern").IgnoreError();  // a delay at most
     auto program = is_regex ? CompileRegex(merged_.regex()) : CompileSchema(merged_.json_schema());
     if (!program.ok()) {
       Add(field, program.status().message());

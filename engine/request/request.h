@@ -48,6 +48,8 @@ struct Request {
   // Most steps, or how many it makes for certain.
   int max_steps = 0;
   bool knows_steps = false;
+  // A step may take long, however few rows it has.
+  bool has_long_steps = false;
   int64_t price_bytes = 0;
   // Of a stream that runs: reserves more bytes, or gives bytes back (negative). False: there is no
   // room for them. On the engine's thread; null: there is always room.

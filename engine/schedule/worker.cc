@@ -20,6 +20,11 @@ constexpr absl::Duration kPatience = absl::Milliseconds(100);
 // How long one that is alone waits for more requests of its model before it ends.
 constexpr absl::Duration kLinger = absl::Seconds(10);
 
+// A request with more rows, for each thread, is wide.
+constexpr int kNarrowRows = 16;
+// The time of narrow requests for that of wide ones.
+constexpr double kNarrowShare = 2;
+
 absl::Status TimedOut(absl::Duration took) {
   return absl::InternalError(absl::StrCat(
       "the model's graph ran for ", absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))),
@@ -129,11 +134,11 @@ void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
 
 void Worker::Join(const std::shared_ptr<const DecodeModel>& model, Requests ready) {
   try {
-    Driver& driver = DriverOf(model);
     for (auto& request : ready) {
       if (request->call.timeline != nullptr) {
         request->call.timeline->encoded = SteadyNow();
       }
+      Driver& driver = DriverOf(model, IsWide(*request));
       driver.Join(std::move(request));
     }
   } catch (const std::bad_alloc&) {
@@ -141,8 +146,14 @@ void Worker::Join(const std::shared_ptr<const DecodeModel>& model, Requests read
   }
 }
 
-Driver& Worker::DriverOf(std::shared_ptr<const DecodeModel> model) {
-  const DecodeModel* const key = model.get();
+bool Worker::IsWide(const Request& request) const {
+  return request.has_long_steps ||
+         (!request.is_stream() && request.beam_size > kNarrowRows * context_.num_threads &&
+          request.model->weight_bytes() <= options_.cached_bytes);
+}
+
+Driver& Worker::DriverOf(std::shared_ptr<const DecodeModel> model, bool is_wide) {
+  const Key key{model.get(), is_wide};
   auto found = drivers_.find(key);
   if (found == drivers_.end()) {
     std::unique_ptr<Driver> driver = ParkedDrivers::Take(model);
@@ -154,10 +165,24 @@ Driver& Worker::DriverOf(std::shared_ptr<const DecodeModel> model) {
   return *found->second;
 }
 
-void Worker::Step(const DecodeModel& model, Driver& driver) {
+bool Worker::MayStep(const Key& key, absl::Time now) const {
+  const auto waits = [now](const Driver& driver) {
+    return !driver.idle() && driver.next_work() > now;
+  };
+  if (waits(*drivers_.at(key))) {
+    return false;
+  }
+  const auto owed = owed_.find(key.model);
+  const auto narrow = drivers_.find({key.model, false});
+  return !key.is_wide || owed == owed_.end() || owed->second <= absl::ZeroDuration() ||
+         narrow == drivers_.end() || narrow->second->idle() || waits(*narrow->second);
+}
+
+void Worker::Step(const Key& key, Driver& driver) {
+  const DecodeModel& model = *key.model;
   const absl::Time begin = SteadyNow();
-  if (!driver.idle() && driver.next_work() > begin) {
-    return;  // all that it has waits
+  if (!MayStep(key, begin)) {
+    return;
   }
   StepFacts facts;
   facts.num_rows = driver.num_rows();
@@ -171,8 +196,16 @@ void Worker::Step(const DecodeModel& model, Driver& driver) {
   if (driver.num_done() > before) {
     quarantine_.Decoded(model);
   }
+  facts.took = SteadyNow() - begin;
+  if (key.is_wide) {
+    const auto narrow = drivers_.find({key.model, false});
+    const int rows = narrow == drivers_.end() ? 0 : narrow->second->num_rows();
+    owed_[key.model] =
+        facts.took * std::max(kNarrowShare, rows / std::max<double>(1, facts.num_rows));
+  } else if (const auto owed = owed_.find(key.model); owed != owed_.end()) {
+    owed->second -= facts.took;
+  }
   if (options_.observer != nullptr && facts.num_rows > 0) {
-    facts.took = SteadyNow() - begin;
     options_.observer->OnStep(model, facts);
   }
 }
@@ -181,10 +214,13 @@ void Worker::StepAll() {
   // Models take turns, step by step; one without work is let go. During a step other models may be
   // taken out, so the next one is looked up.
   for (auto it = drivers_.begin(); it != drivers_.end();) {
-    const DecodeModel* const key = it->first;
-    Step(*key, *it->second);
+    const Key key = it->first;
+    Step(key, *it->second);
     it = drivers_.find(key);
     if (it->second->idle()) {
+      if (key.is_wide) {
+        owed_.erase(key.model);
+      }
       ParkedDrivers::Park(std::move(it->second));
       it = drivers_.erase(it);
     } else {
@@ -291,7 +327,7 @@ void Worker::KeepOnly(const DecodeModel& model, Worker& rest) {
   to_encode_.MoveOthers(model, rest.to_encode_);
   for (auto it = drivers_.begin(); it != drivers_.end();) {
     const auto next = std::next(it);
-    if (it->first != &model) {
+    if (it->first.model != &model) {
       rest.drivers_.insert(drivers_.extract(it));
     }
     it = next;

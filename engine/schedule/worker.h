@@ -1,10 +1,17 @@
 // Worker: what one engine thread works on: requests that wait for their encoder, and those that are
 // stepped, by model. The supervisor looks after workers whose encoder run or step takes long. Such
 // a worker keeps its slow model alone (KeepOnly): another one gets the other models, and further
-// requests of the slow model are handed over to it. Private to engine/.
+// requests of the slow model are handed over to it.
+//
+// All requests of a driver take their steps together, so one with many rows makes every step long,
+// and so does one with a pattern, whose states may take long to find. A model therefore has two
+// drivers, the second one for these wide requests, and they take turns by time: while both have
+// work, wide steps have a third of it, or less if narrow ones have more rows. Where weights come
+// from memory, a step of more rows is hardly longer, and all rows share it. Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_SCHEDULE_WORKER_H_
 #define BEAMWRIGHT_ENGINE_SCHEDULE_WORKER_H_
 
+#include <compare>
 #include <map>
 #include <memory>
 #include <vector>
@@ -76,8 +83,17 @@ class Worker {
   // Requests that it does not fail join the running ones.
   void EncodeGroups(absl::Span<EncodeGroup> groups);
   void Join(const std::shared_ptr<const DecodeModel>& model, Requests ready);
-  Driver& DriverOf(std::shared_ptr<const DecodeModel> model);
-  void Step(const DecodeModel& model, Driver& driver);
+  // What is stepped together.
+  struct Key {
+    const DecodeModel* model = nullptr;
+    bool is_wide = false;
+    auto operator<=>(const Key& other) const = default;
+  };
+  bool IsWide(const Request& request) const;
+  Driver& DriverOf(std::shared_ptr<const DecodeModel> model, bool is_wide);
+  // Whether it is the driver's turn.
+  bool MayStep(const Key& key, absl::Time now) const;
+  void Step(const Key& key, Driver& driver);
   void StepAll();
   // Ends all that was taken so far; what waits is taken in the next turns, and ended as well.
   void EndAll(const absl::Status& why);
@@ -103,7 +119,9 @@ class Worker {
   ops::ExecutionContext context_;
   EncodeQueue to_encode_;
   Reserved encoding_;  // what is in the encoder runs under way
-  std::map<const DecodeModel*, std::unique_ptr<Driver>> drivers_;
+  std::map<Key, std::unique_ptr<Driver>> drivers_;
+  // By model: the time that its narrow requests are stepped for before its wide ones' next step.
+  std::map<const DecodeModel*, absl::Duration> owed_;
   bool is_alone_ = false;  // set by KeepOnly, while its thread is in an Underway::Scope
 
   mutable absl::Mutex mutex_;  // taken after that of underway_

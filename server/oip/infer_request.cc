@@ -302,8 +302,11 @@ absl::StatusOr<InferJob> ReadInferRequest(const serving::ModelRegistry& models,
   const engine::DecodeModel& model = *result.job.model;
   BW_RETURN_IF_ERROR(ReadOutputs(request, result.form));
   AskForOutputs(result.form, parameters.options);
-  // Before n_best is read: it may be anything.
-  BW_RETURN_IF_ERROR(engine::CheckOptions(model, parameters.options));
+  // Before n_best is read: it may be anything. A pattern is read with the call, elsewhere.
+  v1::DecodeOptions checked = parameters.options;
+  checked.clear_regex();
+  checked.clear_json_schema();
+  BW_RETURN_IF_ERROR(engine::CheckOptions(model, checked));
   BW_RETURN_IF_ERROR(AddSources(model, tensors, result.job.request, parameters.options));
   result.form.id = request.id();
   result.form.n_best = NBest(model, parameters.options);

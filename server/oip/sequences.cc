@@ -144,7 +144,9 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
     {
       absl::MutexLock lock(&mutex_);
       TakeAll();
-      while (!waiting_.empty() && (has_ended_ || !waiting_.front().is_end)) {
+      // Other requests than the last one are answered with what is known, once they are read.
+      while (!waiting_.empty() &&
+             (has_ended_ || (!waiting_.front().is_end && !recognition_->is_reading()))) {
         answers.emplace_back(std::move(waiting_.front().done), Answer(waiting_.front().form));
         waiting_.erase(waiting_.begin());
       }

@@ -87,8 +87,11 @@ class Gate {
   UnsentAnswers& unsent() const { return unsent_; }
   serving::ServingState& state() const { return core_.state(); }
   int64_t max_message_bytes() const { return max_message_bytes_; }
+  // A larger request is handled by `reader`: parsing, and looking at many sources, takes long; and
+  // few callers wait on all others' thread.
+  static constexpr size_t kAtOnceBytes = 1 << 10;
   // Reads requests that would hold gRPC's threads, which all calls share, for too long.
-  serving::TaskThread& reader() const { return reader_; }
+  serving::TurnThread& reader() const { return reader_; }
   // What callers hold, over whichever listener.
   int64_t held_bytes() const { return core_.memory().held_bytes(); }
   // A hold of no bytes yet.
@@ -120,7 +123,8 @@ class Gate {
   mutable UnsentAnswers unsent_;
   mutable std::atomic<int64_t> num_reading_{0};
   mutable std::atomic<int64_t> arrived_bytes_{0};
-  mutable serving::TaskThread reader_{"bw-requests"};
+  static constexpr int kMostLarge = 1 << 14;
+  mutable serving::TurnThread reader_{"bw-requests", kMostLarge};
 };
 
 // As in serving::Caller. 0 for a Unix socket, whose clients all have one name.

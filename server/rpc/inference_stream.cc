@@ -50,7 +50,8 @@ InferenceStream::InferenceStream(const Gate& gate, oip::Service& service, OpenSt
       call_(context),
       deadline_(DeadlineOf(context)),
       errors_end_it_(ErrorsEndIt(context)),
-      context_(ContextOf(context)) {}
+      context_(ContextOf(context)),
+      connection_(ConnectionOf(context)) {}
 
 InferenceStream* InferenceStream::Start(const Gate& gate, oip::Service& service,
                                         OpenStreams& streams, grpc::CallbackServerContext& context,
@@ -86,24 +87,60 @@ void InferenceStream::OnReadDone(bool ok) {
   }
   Entry* entry = nullptr;
   grpc::ByteBuffer bytes;
+  bool is_large = false;
   if (ok) {
     absl::MutexLock lock(&mutex_);
     if (!finished_) {
       bytes.Swap(&request_);
       entry = entries_.emplace_back(std::make_unique<Entry>(service_.core().state())).get();
       ++num_decoding_;
+      is_large = bytes.Length() > Gate::kAtOnceBytes;
+      num_decoding_ += is_large ? 1 : 0;  // until GoOn
     }
   }
   // Before the next one is read, which may be the next part of a sequence: gRPC calls on another
   // thread as soon as it has come.
   if (entry != nullptr) {
     gate_.CountArrival(call_, bytes);
+  }
+  if (is_large) {
+    const absl::Status posted = gate_.reader().Post(
+        MakeCaller(), [this, entry, bytes](const absl::Status& outcome) mutable {
+          outcome.ok() ? Take(entry, bytes) : Answered(*entry, outcome);
+          GoOn(/*ok=*/true, /*was_large=*/true);
+        });
+    if (posted.ok()) {
+      return;
+    }
+    Answered(*entry, posted);
+  } else if (entry != nullptr) {
     Take(entry, bytes);
   }
-  absl::MutexLock lock(&mutex_);
-  reading_ = false;
-  at_end_ = at_end_ || !ok;
-  Advance();
+  GoOn(ok, is_large);
+}
+
+void InferenceStream::GoOn(bool ok, bool was_large) {
+  bool last = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    reading_ = false;
+    at_end_ = at_end_ || !ok;
+    num_decoding_ -= was_large ? 1 : 0;
+    Advance();
+    last = was_large && done_ && num_decoding_ == 0;
+  }
+  if (last) {
+    delete this;
+  }
+}
+
+serving::Caller InferenceStream::MakeCaller() const {
+  serving::Caller caller{serving::Method::kModelStreamInfer, deadline_, cancelled_};
+  caller.context = context_;
+  caller.tenant = identity_.tenant;
+  caller.connection = connection_;
+  caller.priority = identity_.priority;
+  return caller;
 }
 
 void InferenceStream::Take(Entry* entry, grpc::ByteBuffer& bytes) {
@@ -112,12 +149,7 @@ void InferenceStream::Take(Entry* entry, grpc::ByteBuffer& bytes) {
     entry->id = request->id();
     entry->model = request->model_name();
   }
-  serving::Caller caller{serving::Method::kModelStreamInfer, deadline_, cancelled_};
-  caller.context = context_;
-  caller.tenant = identity_.tenant;
-  caller.connection = ConnectionOf(call_);
-  caller.priority = identity_.priority;
-  service_.Infer(request, caller,
+  service_.Infer(request, MakeCaller(),
                  [this, entry](absl::StatusOr<inference::ModelInferResponse> answer) {
                    Answered(*entry, std::move(answer));
                  });

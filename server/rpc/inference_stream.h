@@ -10,6 +10,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <set>
@@ -75,6 +76,9 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
                   grpc::CallbackServerContext& context);
   void EndWith(const grpc::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(Entry* entry, grpc::ByteBuffer& bytes);
+  // A read has ended, and its request was taken: the next one may come.
+  void GoOn(bool ok, bool was_large);
+  serving::Caller MakeCaller() const;
   void Answered(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer);
   // Starts what can be started: a write, a read, or the end.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -86,6 +90,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   const absl::Time deadline_;
   const bool errors_end_it_;
   const serving::CallContext context_;
+  const uint32_t connection_;
   access::Identity identity_;
   const std::shared_ptr<engine::CancelFlag> cancelled_ = std::make_shared<engine::CancelFlag>();
 

@@ -28,21 +28,31 @@ void OneRequestCall::OnReadDone(bool ok) {
     return;
   }
   open_.emplace(gate_.state());
-  // Parsing, and looking at many sources, takes long; and few callers wait on all others' thread.
-  constexpr size_t kAtOnceBytes = 1 << 10;
-  if (request_.Length() <= kAtOnceBytes) {
+  if (request_.Length() <= Gate::kAtOnceBytes) {
     OnRequest(request_);
-  } else {
-    gate_.reader().Post([this] { ReadLarge(); });
+    return;
+  }
+  serving::Caller caller{};
+  caller.tenant = identity_.tenant;
+  caller.priority = identity_.priority;
+  caller.connection = ConnectionOf(context_);
+  const absl::Status posted =
+      gate_.reader().Post(caller, [this](const absl::Status& outcome) { ReadLarge(outcome); });
+  if (!posted.ok()) {
+    ReadLarge(posted);
   }
 }
 
-void OneRequestCall::ReadLarge() {
-  if (context_.IsCancelled()) {
-    request_.Clear();
-    OnRefused(absl::CancelledError("the call ended before its request was read"));
-  } else {
+void OneRequestCall::ReadLarge(const absl::Status& outcome) {
+  const absl::Status status =
+      outcome.ok() && context_.IsCancelled()
+          ? absl::CancelledError("the call ended before its request was read")
+          : outcome;
+  if (status.ok()) {
     OnRequest(request_);
+  } else {
+    request_.Clear();
+    OnRefused(status);
   }
 }
 

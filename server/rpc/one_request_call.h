@@ -84,7 +84,7 @@ class OneRequestCall : public RawReactor, private IncomingCall {
   static constexpr size_t kSmallRequest = 2 << 10;
 
   void OnReadDone(bool ok) final;
-  void ReadLarge();  // on the gate's thread for that
+  void ReadLarge(const absl::Status& outcome);  // on the gate's thread for that
   void Refuse(const absl::Status& status) final;
 
   const Gate& gate_;

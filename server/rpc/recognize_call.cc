@@ -32,6 +32,7 @@ void RecognizeCall::Begin(const access::Identity& identity) {
   serving::Caller caller{serving::Method::kRecognize, DeadlineOf(context_)};
   caller.context = ContextOf(context_);
   caller.tenant = identity.tenant;
+  caller.connection = ConnectionOf(context_);
   caller.priority = identity.priority;
   recognition_ = serving::Recognition::Make(core_, std::move(caller), Waker(), Waker());
   Advance();

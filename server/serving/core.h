@@ -24,6 +24,7 @@
 #include "server/serving/serving_state.h"
 #include "server/serving/stream_watch.h"
 #include "server/serving/task_thread.h"
+#include "server/serving/turn_thread.h"
 
 namespace beamwright::serving {
 
@@ -79,6 +80,7 @@ class Core {
   // Drains the engine: its callbacks come here.
   ~Core() {
     models_.EndWaiting();
+    long_work_.End(ShuttingDown());
     engine_.Drain();
   }
   Core(const Core&) = delete;
@@ -104,8 +106,12 @@ class Core {
   uint64_t NextCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
   // Where answers are written.
   TaskThread& replies() { return replies_; }
+  // Where the parts of calls are done that take long before the engine has them.
+  TurnThread& long_work() { return long_work_; }
 
  private:
+  static constexpr int kMostLongWork = 1024;
+
   ServingState& state_;
   ModelRegistry& models_;
   engine::Engine& engine_;
@@ -119,6 +125,7 @@ class Core {
   RefusalCache call_refusals_;
   TaskThread replies_{"bw-replies"};
   StreamWatch streams_;
+  TurnThread long_work_{"bw-long-work", kMostLongWork};
 };
 
 }  // namespace beamwright::serving

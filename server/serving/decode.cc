@@ -1,22 +1,13 @@
-// Decode: calls on a list of sources. Those whose options have a pattern or a schema begin on a
-// separate thread: to compile one takes some milliseconds, too long for the threads that all calls
-// share.
 #include "server/serving/decode.h"
-
-#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "engine/queue/fair_queue.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/source_errors.h"
@@ -47,87 +38,6 @@ absl::Status CheckLists(const v1::DecodeRequest& request) {
              : status::InvalidField("options", "have ", bytes, " bytes for each of ",
                                     request.sources_size(), " sources, together more than ",
                                     kMostBytes, "; send fewer sources a call");
-}
-
-// The thread of all calls with patterns in the process. Clients take turns by the rules of the
-// engine's queue. Thread-safe.
-class PatternThread {
- public:
-  static PatternThread& Get() {
-    static auto* const thread = new PatternThread;  // runs until the process ends
-    return *thread;
-  }
-
-  // Calls `begin` when it is the caller's turn: with OK, or with the error that the call ends with,
-  // if its client has gone meanwhile. ResourceExhausted, and nothing is called, if too many wait.
-  absl::Status Post(const Caller& caller, std::function<void(const absl::Status&)> begin) {
-    auto turn = std::make_unique<Turn>();
-    turn->tenant = caller.tenant;
-    turn->priority = caller.priority;
-    turn->client = caller.connection;
-    turn->deadline = caller.deadline;
-    turn->cancelled = caller.cancelled;
-    turn->accepted = SteadyNow();
-    turn->begin = std::move(begin);
-    std::unique_ptr<engine::Ticket> ticket = std::move(turn);
-    absl::MutexLock lock(&mutex_);
-    return queue_.Push(ticket, ticket->accepted);
-  }
-
- private:
-  struct Turn : engine::Ticket {
-    std::function<void(const absl::Status&)> begin;
-  };
-
-  PatternThread() {
-    std::thread([this] { Run(); }).detach();
-  }
-
-  static absl::Status OutcomeOf(const engine::Ticket& ticket, absl::Time now) {
-    if (ticket.cancelled != nullptr && ticket.cancelled->cancelled()) {
-      return ticket.cancelled->Outcome(ticket.deadline, now);
-    }
-    return ticket.deadline < now
-               ? absl::DeadlineExceededError("the deadline passed before the options were read")
-               : absl::OkStatus();
-  }
-
-  bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return queue_.size() > 0; }
-
-  void Run() {
-    pthread_setname_np(pthread_self(), "bw-patterns");
-    engine::FairQueue::Room room;
-    room.rows = 1;
-    room.bytes = std::numeric_limits<int64_t>::max();
-    while (true) {
-      std::vector<std::unique_ptr<engine::Ticket>> tickets;  // dead ones, and the next one
-      const engine::Ticket* next = nullptr;
-      {
-        absl::MutexLock lock(&mutex_, absl::Condition(this, &PatternThread::HasWork));
-        tickets = queue_.TakeDead(SteadyNow());
-        if (std::unique_ptr<engine::Ticket> ticket = queue_.Pop(room); ticket != nullptr) {
-          next = ticket.get();
-          tickets.push_back(std::move(ticket));
-        }
-      }
-      for (const std::unique_ptr<engine::Ticket>& ticket : tickets) {
-        static_cast<Turn&>(*ticket).begin(OutcomeOf(*ticket, SteadyNow()));
-      }
-      if (next != nullptr) {
-        absl::MutexLock lock(&mutex_);
-        queue_.Ended(next->tenant, next->rows, next->call, next->client);
-      }
-    }
-  }
-
-  static constexpr int kMostCalls = 256;
-
-  absl::Mutex mutex_;
-  engine::FairQueue queue_ ABSL_GUARDED_BY(mutex_){engine::QueueLimits{kMostCalls}};
-};
-
-bool HasPattern(const v1::DecodeOptions& options) {
-  return options.has_regex() || options.has_json_schema();
 }
 
 using DecodeCall = SourcesCall<v1::DecodeResponse, v1::Decoded>;
@@ -168,30 +78,35 @@ void CountResults(Core& core, const DecodeCall& call, int num_faults) {
 }
 
 // The call, on the thread that is to read its options.
-void Begin(Core& core, absl::StatusOr<Job> job, const Caller& caller, DecodeDone done) {
+void Begin(Core& core, absl::StatusOr<Job> given, const Caller& caller, DecodeDone done) {
   auto* const call = new DecodeCall(core, caller, NamesOf(caller.method), std::move(done));
-  std::shared_ptr<const engine::ResolvedOptions> resolved;
+  struct Begun {
+    absl::StatusOr<Job> job;
+    std::shared_ptr<const engine::ResolvedOptions> resolved;
+  };
+  const auto begun = std::make_shared<Begun>();
+  begun->job = std::move(given);
   const auto num_faults = std::make_shared<std::atomic<int>>(0);
   // 1. The request as a whole: what is wrong with it, or its sources.
   const auto open = [&](ModelPtr& model) -> absl::StatusOr<std::vector<const v1::Source*>> {
-    BW_RETURN_IF_ERROR(job.status());
-    model = job->model;
-    const v1::DecodeRequest& request = job->request;
+    BW_RETURN_IF_ERROR(begun->job.status());
+    model = begun->job->model;
+    const v1::DecodeRequest& request = begun->job->request;
     BW_RETURN_IF_ERROR(
         CheckSources(core, *model, request.sources_size(), "decode", call->started()));
     BW_RETURN_IF_ERROR(CheckLists(request));
-    BW_ASSIGN_OR_RETURN(resolved, engine::ResolveOptions(*model, request.options()));
+    BW_ASSIGN_OR_RETURN(begun->resolved, engine::ResolveOptions(*model, request.options()));
     return std::vector<const v1::Source*>(request.sources().pointer_begin(),
                                           request.sources().pointer_end());
   };
   // 2. A source goes to the engine.
-  const auto start = [&](int number, const engine::CallOptions& options,
-                         DecodeCall::Answer answer) {
-    v1::Source& source = *job->request.mutable_sources(number);
+  const auto start = [&core, begun, num_faults](int number, const engine::CallOptions& options,
+                                                DecodeCall::Answer answer) {
+    v1::Source& source = *begun->job->request.mutable_sources(number);
     // Ids and tensors are the caller's own, and may be what the model fails on.
     const bool is_text = source.has_text();
     core.engine().DecodeResolved(
-        job->model, std::move(source), resolved, options,
+        begun->job->model, std::move(source), begun->resolved, options,
         [num_faults, is_text, answer = std::move(answer)](absl::StatusOr<v1::Decoded> decoded) {
           *num_faults += is_text && absl::IsInternal(decoded.status()) ? 1 : 0;
           answer(std::move(decoded));
@@ -216,14 +131,13 @@ absl::StatusOr<Job> MakeJob(const ModelRegistry& models,
 }
 
 void DecodeJob(Core& core, absl::StatusOr<Job> job, const Caller& caller, DecodeDone done) {
-  if (!job.ok() ||
-      !(HasPattern(job->request.options()) || HasPattern(job->model->config().default_options()))) {
+  if (!job.ok() || !TakeLongToRead(*job->model, job->request.options())) {
     Begin(core, std::move(job), caller, std::move(done));
     return;
   }
   const auto held = std::make_shared<absl::StatusOr<Job>>(std::move(job));
   const absl::Status status =
-      PatternThread::Get().Post(caller, [&core, held, caller, done](const absl::Status& outcome) {
+      core.long_work().Post(caller, [&core, held, caller, done](const absl::Status& outcome) {
         Begin(core, outcome.ok() ? std::move(*held) : outcome, caller, done);
       });
   if (!status.ok()) {

@@ -83,13 +83,85 @@ std::shared_ptr<Recognition> Recognition::Make(Core& core, Caller caller,
   return made;
 }
 
-void Recognition::Add(absl::StatusOr<v1::RecognizeRequest> request) {
+bool Recognition::Defer(absl::StatusOr<v1::RecognizeRequest>* request) {
+  // 32 KiB: features of a second of sound take a millisecond or two.
+  constexpr size_t kLongPiece = size_t{32} << 10;
+  bool begins = false;
+  bool has_room = true;
   {
     absl::MutexLock lock(&mutex_);
     if (has_ended_) {
-      return;  // the client does not know yet
+      return true;  // the client does not know yet
     }
-    heard_ = SteadyNow();
+    if (request != nullptr) {
+      heard_ = SteadyNow();
+    }
+    const size_t bytes = request != nullptr && request->ok() ? (*request)->ByteSizeLong() : 0;
+    begins = !is_reading_ && has_source_ && bytes > kLongPiece;
+    if (!is_reading_ && !begins) {
+      return false;
+    }
+    has_room = early_hold_.Resize(early_hold_.bytes() + static_cast<int64_t>(bytes));
+    if (has_room) {
+      is_reading_ = true;
+      early_.emplace_back();
+      if (request != nullptr) {
+        early_.back() = std::move(*request);
+      }
+    }
+  }
+  if (!has_room) {
+    End(MemoryRunsShort());
+  } else if (begins) {
+    ReadLater(nullptr);
+  }
+  return true;
+}
+
+void Recognition::ReadLater(const v1::RecognizeConfig* config) {
+  const std::optional<v1::RecognizeConfig> held =
+      config == nullptr ? std::nullopt : std::optional(*config);
+  const absl::Status posted = core_.long_work().Post(
+      caller_, [self = shared_from_this(), held](const absl::Status& outcome) {
+        self->ReadWaiting(outcome.ok() && held.has_value() ? self->ReadConfig(*held) : outcome);
+      });
+  if (!posted.ok()) {
+    ReadWaiting(posted);
+  }
+}
+
+void Recognition::ReadWaiting(absl::Status status) {
+  while (true) {
+    if (!status.ok()) {
+      End(status);
+    }
+    std::optional<absl::StatusOr<v1::RecognizeRequest>> next;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (has_ended_) {
+        early_.clear();
+      }
+      if (early_.empty()) {
+        early_hold_.Release();
+        is_reading_ = false;
+        break;
+      }
+      next = std::move(early_.front());
+      early_.pop_front();
+    }
+    if (!next.has_value()) {
+      FinishNow();
+    } else {
+      status = next->ok() ? Dispatch(**std::move(next)) : next->status();
+    }
+  }
+  room_();
+  wake_();
+}
+
+void Recognition::Add(absl::StatusOr<v1::RecognizeRequest> request) {
+  if (Defer(&request)) {
+    return;
   }
   const absl::Status status = request.ok() ? Dispatch(*std::move(request)) : request.status();
   if (!status.ok()) {
@@ -137,15 +209,27 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
     model_ = std::move(model);
   }
   BW_RETURN_IF_ERROR(core_.quarantine().Check(*model_, started_));
-  const auto at_config = [](const absl::Status& status) {
-    return status::WithFields(status,
-                              [](absl::string_view name) { return absl::StrCat("config.", name); });
-  };
   if (model_->parts().frames == nullptr && model_->parts().sound == nullptr) {
     return status::InvalidField("config.model", "'", model_->name(),
                                 "' decodes token by token and takes no sound; Recognize is for "
                                 "models that take sound or are searched by frames");
   }
+  if (!TakeLongToRead(*model_, config.options())) {
+    return ReadConfig(config);
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    is_reading_ = true;
+  }
+  ReadLater(&config);
+  return absl::OkStatus();
+}
+
+absl::Status Recognition::ReadConfig(const v1::RecognizeConfig& config) {
+  const auto at_config = [](const absl::Status& status) {
+    return status::WithFields(status,
+                              [](absl::string_view name) { return absl::StrCat("config.", name); });
+  };
   auto options = engine::ResolveOptions(*model_, config.options());
   if (!options.ok()) {
     return at_config(options.status());
@@ -299,12 +383,12 @@ absl::Status Recognition::CheckCollected(int64_t most, const char* field) const 
 }
 
 void Recognition::Finish() {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (has_ended_) {
-      return;
-    }
+  if (!Defer(nullptr)) {
+    FinishNow();
   }
+}
+
+void Recognition::FinishNow() {
   if (phase_ == Phase::kComplete) {
     return;
   }
@@ -374,7 +458,7 @@ bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
     if (has_ended_ || is_complete) {
       return true;  // there is nothing that the client should send
     }
-    if ((feed_ != nullptr && feed_->is_full()) || windows_.size() >= kMostWindows) {
+    if (is_reading_ || (feed_ != nullptr && feed_->is_full()) || windows_.size() >= kMostWindows) {
       heard_ = now;  // it is not read from
     }
     if (now - heard_ < idle) {
@@ -387,9 +471,15 @@ bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
   return true;
 }
 
+bool Recognition::is_reading() const {
+  absl::MutexLock lock(&mutex_);
+  return is_reading_;
+}
+
 bool Recognition::is_full() const {
   absl::MutexLock lock(&mutex_);
-  return (feed_ != nullptr && feed_->is_full()) || windows_.size() >= kMostWindows;
+  return !early_.empty() || (feed_ != nullptr && feed_->is_full()) ||
+         windows_.size() >= kMostWindows;
 }
 
 v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment,

@@ -8,6 +8,9 @@
 // and what comes of it is one segment. With `endpoint` it gets sound in windows (sound_windows.h),
 // one after the other, each of which is a segment, as a decoder that chooses token after token
 // (Whisper) always does.
+//
+// What takes long, to read options with a pattern and large pieces of sound, is done on a thread
+// where clients take turns (Core::long_work). What the client sends meanwhile waits.
 #ifndef BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 #define BEAMWRIGHT_SERVER_SERVING_RECOGNITION_H_
 
@@ -56,6 +59,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // The client should wait for `room` before it sends more.
   bool is_full() const;
 
+  // Whether a request that was added is still being read: an error of it is yet to come. `wake` is
+  // called after.
+  bool is_reading() const;
+
   // The model that is asked for, once the configuration was taken; null before. For who adds.
   const engine::DecodeModel* model() const { return model_.get(); }
 
@@ -70,6 +77,16 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // Each fails with what is wrong with the request.
   absl::Status Dispatch(v1::RecognizeRequest request);
   absl::Status Open(const v1::RecognizeConfig& config);
+  // What of the configuration is checked against the model: the second half of Open.
+  absl::Status ReadConfig(const v1::RecognizeConfig& config);
+  // Reads `config`, unless null, and then what waits, on the thread for long work.
+  void ReadLater(const v1::RecognizeConfig* config);
+  // That, in its turn. status: if it is an error, the call ends with it.
+  void ReadWaiting(absl::Status status);
+  // Whether `request`, null for the end of requests, is read later, or is to be dropped because the
+  // call has ended.
+  bool Defer(absl::StatusOr<v1::RecognizeRequest>* request);
+  void FinishNow();
   absl::Status OpenSound(const v1::RecognizeConfig& config);
   absl::Status AddFeatures(const v1::Tensor& features, const char* field);
   absl::Status AddSound(const std::string& bytes);
@@ -133,6 +150,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   bool has_source_ ABSL_GUARDED_BY(mutex_) = false;  // the configuration was taken
   bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;   // the engine has it
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // What is read later, in order; an empty one: the client sends no more.
+  std::deque<std::optional<absl::StatusOr<v1::RecognizeRequest>>> early_ ABSL_GUARDED_BY(mutex_);
+  MemoryAccount::Hold early_hold_ ABSL_GUARDED_BY(mutex_) = core_.memory().MakeHold();
+  bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time heard_ ABSL_GUARDED_BY(mutex_);  // when the client sent something, or had to wait
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
   // The engine ended it with an error: segments that it had found are taken first.

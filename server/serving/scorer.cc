@@ -1,5 +1,6 @@
 #include "server/serving/scorer.h"
 
+#include <memory>
 #include <utility>
 
 #include "engine/align.h"
@@ -36,7 +37,7 @@ absl::StatusOr<std::vector<const v1::Source*>> Open(Core& core, const ScoreCall&
 }
 
 // Scores the sources of a request whose model is in memory.
-void ScoreNow(Core& core, absl::StatusOr<v1::ScoreRequest> request, const Caller& caller,
+void ScoreNow(Core& core, absl::StatusOr<v1::ScoreRequest> given, const Caller& caller,
               ScoreDone done) {
   const bool aligns = Aligns(caller.method);
   // An error in the terms of the request that the client sent.
@@ -45,18 +46,24 @@ void ScoreNow(Core& core, absl::StatusOr<v1::ScoreRequest> request, const Caller
   };
   auto* const call =
       new ScoreCall(core, caller, {aligns ? "pairs" : "sources", ""}, std::move(done));
-  ModelPtr found;
+  struct Begun {
+    absl::StatusOr<v1::ScoreRequest> request;
+    ModelPtr model;
+  };
+  const auto begun = std::make_shared<Begun>();
+  begun->request = std::move(given);
   const auto open = [&](ModelPtr& model) -> absl::StatusOr<std::vector<const v1::Source*>> {
-    auto sources = Open(core, *call, request, model);
-    found = model;
+    auto sources = Open(core, *call, begun->request, model);
+    begun->model = model;
     if (!sources.ok()) {
       return in_terms(sources.status());
     }
     return sources;
   };
-  const auto start = [&](int number, const engine::CallOptions& options, ScoreCall::Answer answer) {
-    core.engine().Score(found, std::move(*request->mutable_sources(number)), request->options(),
-                        options,
+  const auto start = [&core, begun, in_terms](int number, const engine::CallOptions& options,
+                                              ScoreCall::Answer answer) {
+    core.engine().Score(begun->model, std::move(*begun->request->mutable_sources(number)),
+                        begun->request->options(), options,
                         [in_terms, answer = std::move(answer)](absl::StatusOr<v1::Scored> scored) {
                           if (!scored.ok()) {
                             scored = in_terms(scored.status());

@@ -1,11 +1,21 @@
 #include "server/serving/sources_call.h"
 
+#include "engine/model/parts.h"
+
 namespace beamwright::serving {
 
 absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_sources,
                           const char* verb, absl::Time now) {
   BW_RETURN_IF_ERROR(engine::CheckNumSources(num_sources, verb));
   return core.quarantine().Check(model, now);
+}
+
+bool TakeLongToRead(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
+  const auto has_pattern = [](const v1::DecodeOptions& some) {
+    return some.has_regex() || some.has_json_schema();
+  };
+  return (has_pattern(options) || has_pattern(model.config().default_options())) &&
+         model.parts().resolved_options.Find(options.SerializeAsString()) == nullptr;
 }
 
 engine::CallOptions EngineOptions(Core& core, const Caller& caller) {

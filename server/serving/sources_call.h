@@ -40,6 +40,9 @@ absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_
                           const char* verb, absl::Time now);
 // The engine's options for a call, and for no other: its sources take turns as one.
 engine::CallOptions EngineOptions(Core& core, const Caller& caller);
+// Whether it takes long to read a call's options: there is a pattern or a schema, the call's or the
+// model's default, that was not compiled lately. Long: too long for a thread that calls share.
+bool TakeLongToRead(const engine::DecodeModel& model, const v1::DecodeOptions& options);
 // For the engine's thread, when it has answered the last of a call's `num_sources` sources. Runs
 // `reply` soon; here, which spares the way through another thread, if the engine has no other work
 // and it cannot take long.
@@ -64,7 +67,8 @@ class SourcesCall {
   //                                   known: the request's sources, or why the call is refused
   //   start(number, options, answer)  hands a source to the engine; `answer` is called once
   //   finish(call)                    once all sources are answered: counts them. The call's status
-  // The first two are called before this returns.
+  // The first is called before this returns; the second also later, if sources take long to prepare
+  // (pictures): other calls' have turns in between (Core::long_work).
   template <typename Open, typename Start>
   void Run(const Open& open, const Start& start,
            std::function<absl::Status(const SourcesCall& call)> finish) {
@@ -140,22 +144,51 @@ class SourcesCall {
 
   template <typename Start>
   void StartAll(int num_sources, const Start& start) {
-    engine::CallOptions options = EngineOptions(core_, caller_);
+    options_ = EngineOptions(core_, caller_);
     // All there before the first source is admitted: the engine's thread fills them as they come.
-    std::vector<Result*> results;
     for (int i = 0; i < num_sources; ++i) {
-      results.push_back(response_.add_results());
+      response_.add_results();
     }
     timelines_ = core_.calls().MakeTimelines(caller_.context, num_sources);
     // One more than sources, so that the call can't end while this loop still uses it.
     num_open_ = num_sources + 1;
-    for (size_t i = 0; i < results.size(); ++i) {
-      options.timeline = i < timelines_.size() ? &timelines_[i] : nullptr;
-      Result* const result = results[i];
-      start(static_cast<int>(i), options, [this, result](absl::StatusOr<Content> content) {
+    StartFrom(0, start);
+  }
+
+  // The sources from number `first` on, now and in further turns.
+  template <typename Start>
+  void StartFrom(int first, const Start& start) {
+    constexpr absl::Duration kMostAtOnce = absl::Milliseconds(5);
+    const absl::Time begin = SteadyNow();
+    for (int i = first; i < response_.results_size(); ++i) {
+      if (i > first && SteadyNow() - begin > kMostAtOnce) {
+        const absl::Status posted =
+            core_.long_work().Post(caller_, [this, i, start](const absl::Status& outcome) {
+              outcome.ok() ? StartFrom(i, start) : FailFrom(i, outcome);
+            });
+        if (!posted.ok()) {
+          FailFrom(i, posted);
+        }
+        return;
+      }
+      const auto at = static_cast<size_t>(i);
+      options_.timeline = at < timelines_.size() ? &timelines_[at] : nullptr;
+      Result* const result = response_.mutable_results(i);
+      start(i, options_, [this, result](absl::StatusOr<Content> content) {
         Finish(std::move(content), *result);
       });
     }
+    EndStart();
+  }
+
+  void FailFrom(int first, const absl::Status& status) {
+    for (int i = first; i < response_.results_size(); ++i) {
+      Finish(status, *response_.mutable_results(i));
+    }
+    EndStart();
+  }
+
+  void EndStart() {
     picture_hold_.Release();
     if (--num_open_ == 0) {
       End(finish_(*this));
@@ -207,6 +240,7 @@ class SourcesCall {
   const Done done_;
   std::function<absl::Status(const SourcesCall&)> finish_;
   ModelPtr model_;
+  engine::CallOptions options_;
   Response response_;
   std::vector<engine::Timeline> timelines_;  // of the first sources, if the call is traced
   std::atomic<int> num_open_{0};

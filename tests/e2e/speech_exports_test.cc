@@ -111,7 +111,8 @@ class SpeechExportsTest : public ::testing::Test {
   }
 
   // Of samples of 16 bits at 16 kHz, in pieces of a tenth of a second. Stable text is checked.
-  static std::vector<v1::RecognizedSegment> Recognize(const std::string& samples) {
+  static std::vector<v1::RecognizedSegment> Recognize(const std::string& samples,
+                                                      const std::string& pattern = "") {
     const auto stub = v1::RecognizeService::NewStub(Connect(server_->address()));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
@@ -119,6 +120,9 @@ class SpeechExportsTest : public ::testing::Test {
     v1::RecognizeRequest request;
     request.mutable_config()->set_model("whisper_speech");
     request.mutable_config()->mutable_audio();
+    if (!pattern.empty()) {
+      request.mutable_config()->mutable_options()->set_regex(pattern);
+    }
     EXPECT_TRUE(stream->Write(request));
     for (size_t at = 0; at < samples.size(); at += 3200) {
       request.set_audio(samples.substr(at, 3200));
@@ -245,6 +249,20 @@ TEST_F(SpeechExportsTest, RecognizesOneSegment) {
 
 // The model reads three seconds: longer sound is cut in pauses, and each window has the text of a
 // call with its sound alone.
+// The pattern is compiled while sound comes; each one is compiled once.
+TEST_F(SpeechExportsTest, APatternOfAllTextsChangesNothing) {
+  const std::string samples =
+      Content(fs::path(kSpokenDigits) / Questions("whisper_speech").at(0).source)
+          .substr(kWavHeaderBytes);
+  const auto segments = Recognize(samples);
+  ASSERT_EQ(segments.size(), 1U);
+  for (const char* pattern : {"(.|\n)*", "(.|\n)*", "(\n|.)*"}) {
+    const auto matching = Recognize(samples, pattern);
+    ASSERT_EQ(matching.size(), 1U);
+    EXPECT_EQ(matching[0].hypotheses(0).text(), segments[0].hypotheses(0).text());
+  }
+}
+
 TEST_F(SpeechExportsTest, LongSoundBecomesSegments) {
   std::string samples;
   for (const char* const file : {"spoken-1.wav", "spoken-2.wav", "spoken-3.wav"}) {

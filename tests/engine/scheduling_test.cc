@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
@@ -32,9 +33,12 @@ class Holder : public EngineObserver {
       go_on.WaitForNotification();
     }
   }
-  void OnStep(const DecodeModel&, const StepFacts&) override {}
+  void OnStep(const DecodeModel&, const StepFacts& step) override {
+    rows_of_steps.insert(step.num_rows);
+  }
   void Hold() { hold_ = true; }
 
+  std::set<int> rows_of_steps;  // on the engine's thread
   absl::Notification held;
   absl::Notification go_on;
 
@@ -53,9 +57,10 @@ class SchedulingTest : public ::testing::Test {
   }
 
   // Its status and its number go into the records when it is answered.
-  void Decode(int number, const CallOptions& call = {}) {
+  void Decode(int number, const CallOptions& call = {}, int beam_size = 1) {
     v1::DecodeOptions options;
-    options.set_beam_size(1);
+    options.set_beam_size(beam_size);
+    options.set_n_best(1);
     engine_->Decode(model_, Ids({3, 4, 5}), options, call,
                     [this, number](const absl::StatusOr<v1::Decoded>& decoded) {
                       absl::MutexLock lock(&mutex_);
@@ -69,6 +74,25 @@ class SchedulingTest : public ::testing::Test {
     holder_.Hold();
     Decode(number);
     holder_.held.WaitForNotification();
+  }
+
+  // Rows of the steps that two requests of 20 rows and two of 1 take. -1: no model fits in the
+  // cache.
+  std::set<int> RowsOfWideAndNarrow(int64_t cached_bytes) {
+    EngineOptions options;
+    options.cached_bytes = cached_bytes;
+    Start(options);
+    DecodeAndHold(0);
+    Decode(1, {}, 20);
+    Decode(2, {}, 20);
+    Decode(3);
+    holder_.go_on.Notify();
+    engine_->Drain();
+    for (const auto& [number, status] : answers_) {
+      EXPECT_TRUE(status.ok()) << number << ": " << status;
+    }
+    engine_ = nullptr;  // its thread reports the last step after the last answer
+    return holder_.rows_of_steps;
   }
 
   bool Answered(int number) {
@@ -115,6 +139,20 @@ TEST_F(SchedulingTest, AFullQueueRefusesBeforeAnythingIsPrepared) {
   decode_wrong();
   EXPECT_NE(status::ReasonOf(refusal), status::reason::kQueueFull);
   EXPECT_TRUE(answers_[0].ok() && answers_[1].ok());
+}
+
+// All of a step wait for its end: a narrow request does not share the steps of wide ones.
+TEST_F(SchedulingTest, WideRequestsAreSteppedApart) {
+  const std::set<int> rows = RowsOfWideAndNarrow(int64_t{1} << 40);
+  EXPECT_EQ(rows.count(40), 1u);
+  EXPECT_EQ(rows.count(41) + rows.count(42) + rows.count(21) + rows.count(22), 0u);
+}
+
+// But where weights come from memory, more rows are hardly more work.
+TEST_F(SchedulingTest, OfALargeModelAllAreSteppedTogether) {
+  const std::set<int> rows = RowsOfWideAndNarrow(-1);
+  EXPECT_EQ(rows.count(42), 1u);
+  EXPECT_EQ(rows.count(40), 0u);
 }
 
 TEST_F(SchedulingTest, TenantsAndCallsTakeTurns) {

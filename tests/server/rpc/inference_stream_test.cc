@@ -45,6 +45,12 @@ class BroughtCall final
     stream_.OnReadDone(true);
     return true;
   }
+  // Waits until the next message is waited for.
+  void WaitForRead() {
+    const absl::MutexLock lock(&mutex_);
+    const auto is_read = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return place_ != nullptr; };
+    mutex_.Await(absl::Condition(&is_read));
+  }
   // Waits for the next answer, and lets the one behind it come.
   ModelStreamInferResponse TakeAnswer() {
     grpc::ByteBuffer bytes;
@@ -140,11 +146,13 @@ TEST(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
     return absl::OkStatus();
   };
   EXPECT_TRUE(call.Bring());
+  call.WaitForRead();
   fault_hook = nullptr;
   call.Bring();  // unless it has come
   for (int part = 0; part < 2; ++part) {
     EXPECT_EQ(call.TakeAnswer().error_message(), "") << part;
   }
+  call.WaitForRead();
   stream->End();
   EXPECT_TRUE(call.is_finished());
   stream->OnDone();

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "absl/time/clock.h"
+#include "ops/base/steady_time.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"
 
@@ -152,6 +153,36 @@ TEST_F(RecognitionTest, SoundInPiecesIsTheSoundAtOnce) {
     EXPECT_EQ(segment.hypotheses(0).text(), decoded.text()) << model;
     EXPECT_EQ(segment.hypotheses(0).log_prob(), decoded.log_prob()) << model;
   }
+}
+
+// Options with a pattern are read on another thread, while what the client sends waits.
+TEST_F(RecognitionTest, WhatComesBeforeThePatternIsReadWaits) {
+  v1::RecognizeConfig config;
+  config.set_model("tones");
+  config.mutable_options()->set_regex("[a-z]*");
+  const absl::Status status = Recognize(config, sound::Tones({5})).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("config.options"));
+
+  // A client that has gone, and a server that ends: the options are not read.
+  v1::RecognizeRequest request;
+  *request.mutable_config() = config;
+  absl::Status end;
+  v1::RecognizeResponse message;
+  Caller late{Method::kRecognize, SteadyNow() - absl::Seconds(1)};
+  const auto expired = Recognition::Make(
+      *core_, late, [] {}, [] {});
+  expired->Add(request);
+  while (expired->Take(message, end) != Recognition::Taken::kEnd) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(end)) << end;
+  core_->long_work().End(ShuttingDown());
+  const auto refused = Recognition::Make(
+      *core_, Caller{Method::kRecognize}, [] {}, [] {});
+  refused->Add(request);
+  EXPECT_EQ(refused->Take(message, end), Recognition::Taken::kEnd);
+  EXPECT_TRUE(absl::IsUnavailable(end)) << end;
 }
 
 TEST_F(RecognitionTest, WordsHaveTimesAndConfidences) {

@@ -1,0 +1,94 @@
+#include "server/serving/turn_thread.h"
+
+#include <pthread.h>
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "ops/base/steady_time.h"
+#include "server/serving/serving_state.h"
+
+namespace beamwright::serving {
+namespace {
+
+struct Turn : engine::Ticket {
+  TurnThread::Work work;
+};
+
+// What a call goes on with.
+absl::Status OutcomeOf(const engine::Ticket& ticket, absl::Time now) {
+  if (ticket.cancelled != nullptr && ticket.cancelled->cancelled()) {
+    return ticket.cancelled->Outcome(ticket.deadline, now);
+  }
+  return ticket.deadline < now
+             ? absl::DeadlineExceededError("the deadline passed before the request was read")
+             : absl::OkStatus();
+}
+
+}  // namespace
+
+TurnThread::TurnThread(const char* name, int most_calls)
+    : queue_(engine::QueueLimits{most_calls}), thread_([this, name] { Run(name); }) {}
+
+TurnThread::~TurnThread() {
+  End(ShuttingDown());
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  thread_.join();
+}
+
+absl::Status TurnThread::Post(const Caller& caller, Work work) {
+  auto turn = std::make_unique<Turn>();
+  turn->tenant = caller.tenant;
+  turn->priority = caller.priority;
+  turn->client = caller.connection;
+  turn->deadline = caller.deadline;
+  turn->cancelled = caller.cancelled;
+  turn->accepted = SteadyNow();
+  turn->work = std::move(work);
+  std::unique_ptr<engine::Ticket> ticket = std::move(turn);
+  absl::MutexLock lock(&mutex_);
+  return end_.ok() ? queue_.Push(ticket, ticket->accepted) : end_;
+}
+
+void TurnThread::End(const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  end_ = end_.ok() ? why : end_;
+}
+
+void TurnThread::Run(const char* name) {
+  pthread_setname_np(pthread_self(), name);
+  engine::FairQueue::Room room;
+  room.rows = 1;
+  room.bytes = std::numeric_limits<int64_t>::max();
+  while (true) {
+    std::vector<std::unique_ptr<engine::Ticket>> tickets;  // dead ones, and the next one
+    const engine::Ticket* next = nullptr;
+    absl::Status end;
+    {
+      absl::MutexLock lock(&mutex_, absl::Condition(this, &TurnThread::HasWork));
+      if (queue_.size() == 0) {
+        return;  // stop_
+      }
+      end = end_;
+      tickets = queue_.TakeDead(SteadyNow());
+      if (std::unique_ptr<engine::Ticket> ticket = queue_.Pop(room); ticket != nullptr) {
+        next = ticket.get();
+        tickets.push_back(std::move(ticket));
+      }
+    }
+    for (const std::unique_ptr<engine::Ticket>& ticket : tickets) {
+      const absl::Status outcome = OutcomeOf(*ticket, SteadyNow());
+      static_cast<Turn&>(*ticket).work(outcome.ok() ? end : outcome);
+    }
+    if (next != nullptr) {
+      absl::MutexLock lock(&mutex_);
+      queue_.Ended(next->tenant, next->rows, next->call, next->client);
+    }
+  }
+}
+
+}  // namespace beamwright::serving

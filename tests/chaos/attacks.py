@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Attacks on every listener of a server, each next to a client that makes calls one after the other; prints a table.
+
+Usage: attacks.py [--programs build/bin] [--seconds 10] [--limit 512] [NAME...]
+
+Each attack has a separate server, in a memory cgroup where this process may make one. Columns: calls/s of the client
+before, the mean and the least of a second during; the longest probe; resident memory before, most, and 10 s after, MiB;
+how long SIGTERM took while the attack ran again, and the exit code; what the attackers were answered.
+`--list` names the calls of the role table (server/access/roles.cc) that no attack covers, and fails if there are some.
+
+Needs grpcio and protobuf (build/venv-python of ./dev test).
+"""
+
+import argparse
+import collections
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "chaos"), str(ROOT / "tests" / "stock_clients")]
+sys.dont_write_bytecode = True
+
+CGROUP = pathlib.Path("/sys/fs/cgroup/memory/beamwright-attacks")
+MIB = 1 << 20
+GOLDEN = r"""
+import http.client, json, sys, time
+port, seconds = int(sys.argv[1]), float(sys.argv[2])
+body = json.dumps({"sources": [{"text": "recurrent"}]})
+connection, calls, expected, start = None, [], None, time.monotonic()
+while time.monotonic() - start < seconds:
+    begun = time.monotonic()
+    try:
+        connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection.request("POST", "/v1/models/g2p-en:decode", body, {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        results = json.loads(reply.read()).get("results")
+        text = results and results[0]["decoded"]["hypotheses"][0]["text"]
+        expected = expected or text
+        good = bool(text) and text == expected
+    except (OSError, ValueError, http.client.HTTPException):
+        connection, good = None, False
+    calls.append((time.monotonic() - start, good))
+print(json.dumps(calls))
+"""
+
+
+class Server:
+    """A server with one thread and the models in `folder`; Linux only."""
+
+    def __init__(self, programs, folder, limit, arguments=()):
+        self.scratch = pathlib.Path(tempfile.mkdtemp())
+
+        def start():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+            if limit and CGROUP.exists():
+                (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
+
+        self.process = subprocess.Popen(
+            [programs / "beamwright-server", "--model-repository", folder, "--threads", "1", "--ports-file",
+             self.scratch / "ports", "--model-control", "explicit", "--reflection", "true", *arguments,
+             *(part for name in ("grpc", "http", "metrics", "admin", "websocket")
+               for part in (f"--{name}-address", "127.0.0.1:0"))],
+            stdout=subprocess.DEVNULL, stderr=(self.scratch / "log").open("w"), preexec_fn=start)  # fmt: skip
+        until = time.monotonic() + 120
+        while not (self.scratch / "ports").exists():
+            if self.process.poll() is not None or time.monotonic() > until:
+                sys.exit((self.scratch / "log").read_text())
+            time.sleep(0.05)
+        self.ports = {
+            name: int(port) for name, port in map(str.split, (self.scratch / "ports").read_text().splitlines())
+        }
+
+    def resident(self):
+        with contextlib.suppress(OSError, IndexError):
+            return int(pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * 4096 / MIB
+        return 0
+
+    def end(self):
+        """Seconds that SIGTERM took, and the exit code."""
+        start = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        shutil.rmtree(self.scratch)
+        return time.monotonic() - start, code
+
+
+class Attack:
+    """What several threads do until they are stopped, and what they are answered."""
+
+    def __init__(self, server, run, threads):
+        self.answers = collections.Counter()
+        self.stop = threading.Event()
+
+        def work(number):
+            while not self.stop.is_set():
+                try:
+                    self.answers[str(run(server, number, self.stop))[:60]] += 1
+                except Exception as error:  # of any library: the server has ended, or refuses
+                    code = getattr(error, "code", None)
+                    self.answers[code().name if callable(code) else type(error).__name__] += 1
+                    self.stop.wait(0.01)
+
+        self.threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(threads)]
+        for thread in self.threads:
+            thread.start()
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(6)
+
+
+class Probes:
+    """The longest wait for /livez, asked ten times a second."""
+
+    def __init__(self, port):
+        self.longest, self.failed, self.stop = 0.0, 0, threading.Event()
+
+        def ask():
+            while not self.stop.wait(0.1):
+                start = time.monotonic()
+                try:
+                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+                    connection.request("GET", "/livez")
+                    self.failed += connection.getresponse().status != 200
+                    connection.close()
+                except (OSError, http.client.HTTPException):
+                    self.failed += 1
+                self.longest = max(self.longest, time.monotonic() - start)
+
+        self.thread = threading.Thread(target=ask, daemon=True)
+        self.thread.start()
+
+    def end(self):
+        self.stop.set()
+        self.thread.join(6)
+        return f"{self.longest:.2f} s" + (f", {self.failed} failed" if self.failed else "")
+
+
+def per_second(calls, begin, end):
+    """The mean and the least of a whole second of [begin, end)."""
+    counts = [
+        sum(good for at, good in calls if second <= at < second + 1) for second in range(int(begin), int(end))
+    ]
+    return sum(counts) / max(1, len(counts)), min(counts, default=0)
+
+
+def try_attack(attack, arguments, folder):
+    server = Server(arguments.programs, folder, arguments.limit, attack.arguments)
+    before, after = 3, 3
+    whole = before + arguments.seconds + after
+    probes = Probes(server.ports["metrics"])
+    golden = subprocess.Popen(
+        [sys.executable, "-c", GOLDEN, str(server.ports["http"]), str(whole)], stdout=subprocess.PIPE
+    )
+    time.sleep(before)
+    memory = [server.resident()] * 3
+    run = Attack(server, attack.run, attack.threads)
+    until = time.monotonic() + arguments.seconds
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        memory[1] = max(memory[1], server.resident())
+    run.end()
+    calls = json.loads(golden.communicate(timeout=120)[0])
+    until = time.monotonic() + 10 - after
+    while server.resident() > memory[0] + 100 and time.monotonic() < until:
+        time.sleep(0.1)
+    memory[2] = server.resident()
+    longest = probes.end()
+    alive = server.process.poll() is None
+    again = Attack(server, attack.run, attack.threads)
+    time.sleep(1)
+    took, code = server.end()
+    again.end()
+    wrong = sum(not good for _, good in calls)
+    alone, (mean, least) = (
+        per_second(calls, 1, before)[0],
+        per_second(calls, before, before + arguments.seconds),
+    )
+    mark = "" if alive and code == 0 and mean >= alone / 2 and memory[2] <= memory[0] + 100 else " **(!)**"
+    print(
+        f"| {attack.name}{mark} | {alone:.0f}, {mean:.0f}, {least}{f', {wrong} failed' if wrong else ''} | {longest} | "
+        + ", ".join(f"{one:.0f}" for one in memory)
+        + f" | {took:.1f} s, {code} | "
+        + ", ".join(f"{answer.replace('|', '/')}: {count}" for answer, count in run.answers.most_common(3))
+        + " |",
+        flush=True,
+    )
+    return not mark
+
+
+def uncovered(attacks):
+    """Calls of the role table that no attack names."""
+    table = (ROOT / "server/access/roles.cc").read_text()
+    rules = re.findall(r'^    \{"((?:GET |POST )?/[^"]*)"', table, re.MULTILINE)
+    covered = {call for attack in attacks for call in attack.covers}
+    unknown = sorted(covered - set(rules))
+    if unknown:
+        sys.exit(f"no rule of the role table: {unknown}")
+    return [rule for rule in rules if rule not in covered]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/bin")
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--limit", type=int, default=512, help="MiB of the cgroup; 0: none")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    from attack_calls import make_models
+    from attack_list import ATTACKS
+
+    if arguments.list:
+        missing = uncovered(ATTACKS)
+        print(
+            "\n".join(f"no attack on {call}" for call in missing) or f"{len(ATTACKS)} attacks cover every call"
+        )
+        sys.exit(bool(missing))
+    if arguments.limit:
+        with contextlib.suppress(OSError):
+            CGROUP.mkdir(exist_ok=True)
+            (CGROUP / "memory.limit_in_bytes").write_text(str(arguments.limit * MIB))
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        make_models(arguments.programs, pathlib.Path(folder))
+        print(
+            "| attack | calls/s before, mean and least during | longest probe | memory, MiB | SIGTERM | answers |\n"
+            "|---|---|---|---|---|---|"
+        )
+        for attack in ATTACKS:
+            if not arguments.names or attack.name in arguments.names:
+                good = try_attack(attack, arguments, folder) and good
+    with contextlib.suppress(OSError):
+        CGROUP.rmdir()
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
