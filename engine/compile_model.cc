@@ -268,6 +268,18 @@ absl::Status CompileOwn(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
     parts.own_encoder = *std::move(compiled);
   }
   BW_ASSIGN_OR_RETURN(parts.sound, CompileSound(bundle.config, bundle.cmvn, parts.encoder()));
+  if (bundle.activity.has_value()) {
+    if (parts.sound == nullptr || parts.chunk_encoder() != nullptr) {
+      return status::InvalidField("sound.activity",
+                                  "is for encoders that read whole sources of sound");
+    }
+    auto activity = ActivityModel::Create(*std::move(bundle.activity));
+    if (!activity.ok()) {
+      return status::InvalidField("sound.activity", "'", bundle.config.sound().activity(), "' ",
+                                  activity.status().message());
+    }
+    parts.activity = *std::move(activity);
+  }
   BW_ASSIGN_OR_RETURN(parts.picture, CompilePicture(bundle.config, parts.encoder()));
   if (bundle::SearchOf(bundle.config) != v1::SEARCH_TOKENS) {
     BW_ASSIGN_OR_RETURN(parts.frames, CompileFrames(bundle, parts));

@@ -359,6 +359,10 @@ Command AddRecognizeCommand(CLI::App& parent) {
   AddFeatureFlags(*app, flags->features);
   AddSoundFlags(*app, flags->sound);
   AddModelFlags(*app, flags->config);
+  app->add_option_function<std::string>(
+         "--language", [flags](const std::string& code) { flags->config.set_language(code); },
+         "Of Whisper: a code such as de; auto: the model hears it.")
+      ->type_name("CODE");
   AddConnectionFlags(*app, flags->connection);
   AddMessageFlags(*app, "Other options", *flags->config.mutable_options());
   app->add_flag("--segments", flags->ends_segments,

@@ -106,6 +106,13 @@ absl::Status LoadFusion(BundleFiles& files, Bundle& bundle) {
     }
     bundle.cmvn = *std::move(content);
   }
+  if (!config.sound().activity().empty()) {
+    absl::StatusOr<ops::Graph> graph = LoadGraph(files, config.sound().activity());
+    if (!graph.ok()) {
+      return AtField(graph.status(), "sound.activity");
+    }
+    bundle.activity = *std::move(graph);
+  }
   return absl::OkStatus();
 }
 

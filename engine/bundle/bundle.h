@@ -40,6 +40,7 @@ struct Bundle {
   std::string lexical_table;                          // content
   std::string transitions;                            // content of config.tags.transitions
   std::string cmvn;                                   // content of sound.cmvn
+  std::optional<ops::Graph> activity;                 // sound.activity
   std::string golden;                                 // golden.jsonl; empty if missing
 };
 

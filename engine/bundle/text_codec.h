@@ -32,8 +32,8 @@ class TextCodec {
  public:
   // `vocabulary`: content of config.vocabulary (empty where the form needs none). InvalidArgument
   // naming the line or field: empty or duplicate tokens, special tokens that the vocabulary lacks,
-  // a form without its vocabulary. With `lines` kColumns, which models that search by frames have,
-  // tokens may be empty and share a text.
+  // a form without its vocabulary. With `lines` kColumns, which models of speech and those that
+  // search by frames have, tokens may be empty and share a text.
   static absl::StatusOr<std::unique_ptr<TextCodec>> Create(
       const v1::TextConfig& config, const std::string& vocabulary,
       Vocabulary::Lines lines = Vocabulary::Lines::kDistinct);

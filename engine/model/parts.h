@@ -15,6 +15,7 @@
 #include "engine/fusion/ngram_model.h"
 #include "engine/fusion/word_ngram.h"
 #include "engine/grammar/token_texts.h"
+#include "engine/model/activity.h"
 #include "engine/model/ctc_output.h"
 #include "engine/model/decode_model.h"
 #include "engine/model/lexical_table.h"
@@ -221,6 +222,8 @@ struct DecodeModel::Parts {
   std::unique_ptr<const FramesPart> frames;  // null: there is a decoder
   // How sound becomes features for the encoder; null: requests bring features.
   std::shared_ptr<const sound::FrontEnd> sound;
+  // Hears where sound is speech; null: nothing does.
+  std::shared_ptr<const ActivityModel> activity;
   // How a picture becomes the encoder's input; no value: requests bring features.
   std::optional<picture::FrontEnd> picture;
 

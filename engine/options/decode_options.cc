@@ -51,9 +51,10 @@ constexpr int kFewestRowsWithHotwords = 4;
 // The request's options over the defaults. Sizes that only the defaults ask for follow those that
 // the request asks for: the n-best size a smaller beam or the number of alternatives, the beam size
 // the number of random samples.
-v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& options) {
+v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& defaults,
+                        const v1::DecodeOptions& options) {
   v1::DecodeOptions merged = options;
-  bundle::ApplyDefaults(model.config().default_options(), merged);
+  bundle::ApplyDefaults(defaults, merged);
   if (merged.sampling() == v1::SAMPLING_RANDOM && !options.has_beam_size()) {
     merged.set_beam_size(merged.n_best());
   }
@@ -100,11 +101,12 @@ v1::DecodeOptions CheckEach(const v1::DecodeOptions& options, status::Faults& fa
 }
 
 absl::StatusOr<std::shared_ptr<const ResolvedOptions>> Resolve(const DecodeModel& model,
+                                                               const v1::DecodeOptions& defaults,
                                                                const v1::DecodeOptions& options) {
   status::Faults faults;
   const v1::DecodeOptions sound = CheckEach(options, faults);
   auto resolved = std::make_shared<ResolvedOptions>();
-  resolved->merged = Merge(model, sound);
+  resolved->merged = Merge(model, defaults, sound);
   bundle::CheckSearches(options, bundle::SearchOf(model.config()), "options", faults);
   if (model.parts().frames != nullptr) {
     resolved->frames = ReadFrameOptions(model, resolved->merged, faults);
@@ -171,9 +173,15 @@ absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveOptions(
   if (std::shared_ptr<const ResolvedOptions> known = cache.Find(key); known != nullptr) {
     return known;
   }
-  BW_ASSIGN_OR_RETURN(std::shared_ptr<const ResolvedOptions> resolved, Resolve(model, options));
+  BW_ASSIGN_OR_RETURN(std::shared_ptr<const ResolvedOptions> resolved,
+                      Resolve(model, model.config().default_options(), options));
   cache.Add(std::move(key), resolved);
   return resolved;
+}
+
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveWithoutDefaults(
+    const DecodeModel& model, const v1::DecodeOptions& options) {
+  return Resolve(model, {}, options);
 }
 
 namespace {

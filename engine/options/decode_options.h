@@ -38,6 +38,10 @@ struct ResolvedOptions {
   std::shared_ptr<const search::FramePlan> frames;  // of a search by frames; else null
 };
 
+// ResolveOptions as if the bundle had no default options.
+absl::StatusOr<std::shared_ptr<const ResolvedOptions>> ResolveWithoutDefaults(
+    const DecodeModel& model, const v1::DecodeOptions& options);
+
 // The search's options for one source. InvalidArgument if lengths contradict each other, or the
 // source has no ids where the lexical table asks for them.
 absl::StatusOr<search::SearchOptions> OptionsForSource(const DecodeModel& model,

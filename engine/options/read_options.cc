@@ -89,6 +89,7 @@ class Reader : private OptionTokens {
     SetStopStrings(search);
     SetProcessors(search.processors);
     SetConstraints(search);
+    SetTimestamps(search);
     SetSampling(search);
     SetFusion(search);
     for (const search::Conflict& conflict : Conflicts(search)) {
@@ -278,6 +279,25 @@ class Reader : private OptionTokens {
       return;
     }
     search.constraints.text = std::move(constraint);
+  }
+
+  // Whisper writes times unless its prefix says <|notimestamps|>.
+  void SetTimestamps(search::SearchOptions& search) {
+    const bundle::TextCodec& codec = model().target();
+    const int32_t first = codec.TokenId("<|0.00|>");
+    const int32_t none = codec.TokenId("<|notimestamps|>");
+    const search::ConstraintOptions& constraints = search.constraints;
+    const v1::TargetTokens& usual = model().config().default_options().target_prefix();
+    const auto names_none = [none](const auto& ids) {
+      return std::find(ids.begin(), ids.end(), none) != ids.end();
+    };
+    // Without any prefix it is Whisper for English alone, or a search for the language.
+    const bool is_whole = !constraints.prefix.empty() || usual.ids().ids_size() == 1;
+    if (first >= 0 && first < search.vocabulary_size && none >= 0 && is_whole &&
+        names_none(usual.ids().ids()) && !names_none(constraints.prefix) &&
+        constraints.allowed == nullptr && constraints.text == nullptr) {
+      search.processors.first_timestamp = first;
+    }
   }
 
   void SetSampling(search::SearchOptions& search) {

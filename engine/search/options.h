@@ -98,6 +98,8 @@ struct ProcessorOptions {
   std::vector<TokenBias> logit_bias;  // tokens ascending and distinct; finite
   int min_length = 0;                 // tokens before an end token, 0 to max_length
   double temperature = 1;             // > 0
+  // Tokens from this one on are times as Whisper writes them (timestamps.h). -1: no token is.
+  int32_t first_timestamp = -1;
   // False: log-probabilities are those before the processors, changed by them, and no distribution
   // any more.
   bool renormalize = true;

@@ -6,6 +6,7 @@
 #include "engine/search/constraint_processors.h"
 #include "engine/search/lexical_constraints.h"
 #include "engine/search/shared_hotwords.h"
+#include "engine/search/timestamps.h"
 
 namespace beamwright::search {
 namespace {
@@ -214,6 +215,12 @@ std::vector<std::unique_ptr<const Processor>> MakeProcessors(const SearchOptions
   }
   if (wanted.min_length > 0) {
     chain.push_back(std::make_unique<MinLength>(wanted.min_length, options.end_tokens));
+  }
+  if (wanted.first_timestamp >= 0) {
+    const auto end = std::min_element(options.end_tokens.begin(), options.end_tokens.end());
+    chain.push_back(std::make_unique<Timestamps>(
+        wanted.first_timestamp, options.vocabulary_size,
+        end == options.end_tokens.end() ? wanted.first_timestamp : *end));
   }
   AddConstraints(options, chain);
   if (wanted.temperature != 1) {

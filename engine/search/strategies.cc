@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/search/timestamps.h"
 #include "engine/search/watched_candidates.h"
 
 namespace beamwright::search {
@@ -404,6 +405,14 @@ int NumGroups(const SearchOptions& options) {
   return std::max(options.num_groups, options.constraints.num_alternatives);
 }
 
+std::unique_ptr<Strategy> MakeBeam(const SearchOptions& options) {
+  auto beam = std::make_unique<BeamStrategy>(options.beam_size);
+  if (options.processors.first_timestamp < 0) {
+    return beam;
+  }
+  return std::make_unique<TimestampStrategy>(std::move(beam));
+}
+
 std::unique_ptr<Strategy> MakeFree(const SearchOptions& options) {
   switch (options.sampling.kind) {
     case Sampling::kRandom:
@@ -419,7 +428,7 @@ std::unique_ptr<Strategy> MakeFree(const SearchOptions& options) {
   if (NumGroups(options) > 1) {
     return std::make_unique<GroupStrategy>(NumGroups(options));
   }
-  return std::make_unique<BeamStrategy>(options.beam_size);
+  return MakeBeam(options);
 }
 
 }  // namespace

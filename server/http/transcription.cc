@@ -1,6 +1,5 @@
 #include "server/http/transcription.h"
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
@@ -11,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/mutex.h"
 #include "engine/status/fault.h"
 #include "ops/audio/sound_file.h"
 #include "ops/base/status.h"
@@ -21,7 +19,8 @@
 #include "server/http/request_json.h"
 #include "server/serving/endpoint_rules.h"
 #include "server/serving/recognition.h"
-#include "server/serving/sources_call.h"
+#include "server/serving/spoken_language.h"
+#include "server/serving/spoken_times.h"
 
 namespace beamwright::http {
 namespace {
@@ -104,58 +103,6 @@ void AddHotwords(const engine::DecodeModel& model, const std::string& prompt,
   }
 }
 
-// Whether a token is that of a language, <|de|>.
-bool IsLanguage(const engine::DecodeModel& model, int32_t id) {
-  const std::string text = model.target().TokenText(id);
-  return text.size() >= 6 && text.size() <= 7 && absl::StartsWith(text, "<|") &&
-         absl::EndsWith(text, "|>") && text != "<|pnc|>" && text != "<|itn|>";
-}
-
-// Tokens of the languages that a model hears, for its answers begin with one, as Whisper's do; else
-// none.
-std::vector<int32_t> LanguagesHeard(const engine::DecodeModel& model) {
-  const auto& prefix = model.config().default_options().target_prefix().ids().ids();
-  std::vector<int32_t> languages;
-  if (!prefix.empty() && IsLanguage(model, prefix[0])) {
-    for (int32_t id = 0; id < model.target_vocabulary_size(); ++id) {
-      if (IsLanguage(model, id)) {
-        languages.push_back(id);
-      }
-    }
-  }
-  return languages;
-}
-
-// Scores of tokens of languages as the first one of an answer.
-struct HeardLanguages {
-  absl::Mutex mutex;
-  std::optional<absl::StatusOr<v1::Scored>> scores ABSL_GUARDED_BY(mutex);  // set once
-};
-
-// Of a model whose default target prefix names the language of the sound, such as Whisper's <|en|>:
-// another one in its place. Canary's prefix has that of the text, too, which follows where both are
-// equal.
-absl::Status SetLanguage(const engine::DecodeModel& model, const std::string& language,
-                         v1::DecodeOptions& options) {
-  const v1::TargetTokens& prefix = model.config().default_options().target_prefix();
-  const auto& given = prefix.ids().ids();
-  const auto first = std::find_if(given.begin(), given.end(),
-                                  [&model](int32_t id) { return IsLanguage(model, id); });
-  if (language.empty() || options.has_target_prefix() || first == given.end()) {
-    return absl::OkStatus();
-  }
-  const int32_t id = model.target().TokenId(absl::StrCat("<|", language, "|>"));
-  if (id < 0 || !IsLanguage(model, id)) {
-    return status::InvalidField("language", "'", language,
-                                "' is no language that the model hears; it takes codes such as en");
-  }
-  const int32_t before = *first;
-  *options.mutable_target_prefix() = prefix;
-  auto& ids = *options.mutable_target_prefix()->mutable_ids()->mutable_ids();
-  std::replace(ids.begin(), ids.end(), before, id);
-  return absl::OkStatus();
-}
-
 // One call. Workers call Take and NextPiece, one at a time; its bell rings when the engine has news
 // or room for sound.
 class Transcriber final : public PendingReply {
@@ -180,20 +127,26 @@ class Transcriber final : public PendingReply {
     if (serving::TakesEndpoint(*model_)) {
       form_.config.mutable_endpoint();
     }
-    if (form_.language.empty() && !form_.config.options().has_target_prefix()) {
-      languages_ = LanguagesHeard(*model_);
-    }
     AddHotwords(*model_, form_.prompt, *form_.config.mutable_options());
-    return SetLanguage(*model_, form_.language, *form_.config.mutable_options());
+    v1::DecodeOptions& options = *form_.config.mutable_options();
+    const bool is_any = form_.language.empty() && !options.has_target_prefix();
+    if (form_.format != TranscriptFormat::kJson && form_.format != TranscriptFormat::kText) {
+      serving::AskForTimes(*model_, options);
+    }
+    if (is_any) {
+      form_.config.set_language(serving::kAnyLanguage);
+    } else if (!serving::LanguageOf(*model_, options).empty() && !form_.language.empty()) {
+      BW_RETURN_IF_ERROR(serving::SetLanguage(*model_, form_.language, options));
+    }
+    return absl::OkStatus();
   }
 
   void Start(serving::Caller caller) {
-    caller_ = std::move(caller);
-    if (languages_.empty()) {
-      Recognize();
-    } else {
-      HearLanguage();
-    }
+    const auto ring = [bell = bell()] { bell->Ring(); };
+    recognition_ = serving::Recognition::Make(core_, std::move(caller), ring, ring);
+    v1::RecognizeRequest first;
+    *first.mutable_config() = form_.config;
+    recognition_->Add(std::move(first));
     bell()->Ring();
   }
 
@@ -228,78 +181,9 @@ class Transcriber final : public PendingReply {
     }
   }
 
-  void Recognize() {
-    const auto ring = [bell = bell()] { bell->Ring(); };
-    recognition_ = serving::Recognition::Make(core_, *std::move(caller_), ring, ring);
-    v1::RecognizeRequest first;
-    *first.mutable_config() = form_.config;
-    recognition_->Add(std::move(first));
-  }
-
-  // Scores the languages by the sound of the first window.
-  void HearLanguage() {
-    const int window_ms = serving::WindowRules(nullptr, *model_).window_ms;
-    const auto most = static_cast<size_t>(int64_t{file_->sample_rate()} * window_ms / 1000);
-    for (size_t before = 0; first_.size() < most; before = first_.size()) {
-      read_status_ = file_->Read(most - before, first_);
-      if (!read_status_.ok() || first_.size() == before) {
-        break;
-      }
-    }
-    v1::ScoreSource source;
-    v1::Audio& audio = *source.mutable_source()->mutable_audio();
-    *audio.mutable_format() = form_.config.audio();
-    audio.set_data(first_.data(), std::min(first_.size(), most) * sizeof(float));
-    for (const int32_t id : languages_) {
-      source.add_targets()->mutable_ids()->add_ids(id);
-    }
-    v1::ScoreOptions options;
-    options.set_end_token(false);
-    core_.engine().Score(model_, std::move(source), options,
-                         serving::EngineOptions(core_, *caller_),
-                         [heard = heard_, bell = bell()](absl::StatusOr<v1::Scored> scores) {
-                           {
-                             absl::MutexLock lock(&heard->mutex);
-                             heard->scores = std::move(scores);
-                           }
-                           bell->Ring();
-                         });
-  }
-
-  // Begins to recognise in the language that was heard, or the model's own where none was; false:
-  // it is not known yet.
-  bool TakeLanguage() {
-    absl::StatusOr<v1::Scored> scores;
-    {
-      absl::MutexLock lock(&heard_->mutex);
-      if (!heard_->scores.has_value()) {
-        return false;
-      }
-      scores = *std::move(heard_->scores);
-    }
-    int best = 0;
-    for (int i = 0; scores.ok() && i < scores->targets_size(); ++i) {
-      best =
-          scores->targets(i).hypothesis().log_prob() > scores->targets(best).hypothesis().log_prob()
-              ? i
-              : best;
-    }
-    if (scores.ok() && !scores->targets().empty()) {
-      const std::string token = model_->target().TokenText(languages_[static_cast<size_t>(best)]);
-      form_.language = token.substr(2, token.size() - 4);
-      SetLanguage(*model_, form_.language, *form_.config.mutable_options())
-          .IgnoreError();  // it is one of the model's
-    }
-    Recognize();
-    return true;
-  }
-
   // Gives the engine sound while it takes some, and takes what it knows.
   void Advance() {
     constexpr int kMostPieces = 32;  // before other requests have the worker
-    if (recognition_ == nullptr && !TakeLanguage()) {
-      return;  // the bell rings when the language is known
-    }
     TakeMessages();
     for (int i = 0; i < kMostPieces && !has_ended_ && !is_complete_; ++i) {
       if (recognition_->is_full()) {
@@ -317,17 +201,7 @@ class Transcriber final : public PendingReply {
     const auto rate = static_cast<size_t>(file_->sample_rate());
     std::vector<float> samples;
     // Half a second, which is less than kMaxPieceBytes at any rate that is served.
-    const size_t most = rate / 2 + 1;
-    absl::Status status = read_status_;
-    if (num_samples_ < first_.size()) {
-      const auto from = first_.begin() + static_cast<std::ptrdiff_t>(num_samples_);
-      const size_t count = std::min(most, first_.size() - num_samples_);
-      samples.assign(from, from + static_cast<std::ptrdiff_t>(count));
-      status = absl::OkStatus();
-    } else if (status.ok()) {
-      status = file_->Read(most, samples);
-    }
-    if (!status.ok()) {
+    if (const absl::Status status = file_->Read(rate / 2 + 1, samples); !status.ok()) {
       recognition_->Add(status::InvalidField("file", status.message()));
       is_complete_ = true;
       return;
@@ -352,13 +226,18 @@ class Transcriber final : public PendingReply {
           return;
         case serving::Recognition::Taken::kEnd:
           has_ended_ = true;
-          transcript_.language = form_.language;
+          if (transcript_.language.empty()) {
+            transcript_.language = form_.language;
+          }
           if (form_.streams) {
             events_.End(end_, DoneEvent(TextOf(transcript_)));
           }
           return;
         case serving::Recognition::Taken::kMessage:
           break;
+      }
+      if (message.has_summary()) {
+        transcript_.language = message.summary().language();
       }
       for (v1::RecognizedSegment& segment : *message.mutable_segments()) {
         AddDelta(segment.hypotheses().empty() ? "" : segment.hypotheses(0).text());
@@ -367,7 +246,8 @@ class Transcriber final : public PendingReply {
           transcript_.segments.push_back(std::move(segment));  // else it is silence
         }
       }
-      if (message.has_stable()) {
+      // A text that is rewritten is another one at its end.
+      if (message.has_stable() && !model_->config().has_rewrite()) {
         AddDelta(message.stable().text());
       }
     }
@@ -390,13 +270,7 @@ class Transcriber final : public PendingReply {
   TranscriptionForm form_;
   serving::ModelPtr model_;
   std::unique_ptr<audio::SoundFile> file_;  // of form_.file
-  std::optional<serving::Caller> caller_;   // until recognition_ has it
-  // Of hearing the language.
-  std::vector<int32_t> languages_;  // tokens; none: the language is known
-  const std::shared_ptr<HeardLanguages> heard_ = std::make_shared<HeardLanguages>();
-  std::vector<float> first_;                           // samples of the first window
-  absl::Status read_status_;                           // behind them
-  std::shared_ptr<serving::Recognition> recognition_;  // null: the language is being heard
+  std::shared_ptr<serving::Recognition> recognition_;
   size_t num_samples_ = 0;
   bool is_complete_ = false;  // all of the file was added
   bool has_ended_ = false;

@@ -61,6 +61,12 @@ Caller WithFlag(Caller caller, std::shared_ptr<const engine::CancelFlag> flag) {
   return caller;
 }
 
+// With the fields' names as a client's configuration has them.
+absl::Status AtConfig(const absl::Status& status) {
+  return status::WithFields(status,
+                            [](absl::string_view name) { return absl::StrCat("config.", name); });
+}
+
 }  // namespace
 
 Recognition::Recognition(Core& core, Caller caller, std::function<void()> wake,
@@ -214,7 +220,11 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
                                 "' decodes token by token and takes no sound; Recognize is for "
                                 "models that take sound or are searched by frames");
   }
-  if (!TakeLongToRead(*model_, config.options())) {
+  asked_ = config.options();
+  if (const absl::Status status = SetWindowLanguage(config); !status.ok()) {
+    return AtConfig(status);
+  }
+  if (!TakeLongToRead(*model_, asked_)) {
     return ReadConfig(config);
   }
   {
@@ -226,15 +236,12 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
 }
 
 absl::Status Recognition::ReadConfig(const v1::RecognizeConfig& config) {
-  const auto at_config = [](const absl::Status& status) {
-    return status::WithFields(status,
-                              [](absl::string_view name) { return absl::StrCat("config.", name); });
-  };
-  auto options = engine::ResolveOptions(*model_, config.options());
+  auto options = engine::ResolveOptions(*model_, asked_);
   if (!options.ok()) {
-    return at_config(options.status());
+    return AtConfig(options.status());
   }
   options_ = *std::move(options);
+  BW_RETURN_IF_ERROR(OpenRewriter());
   call_ = EngineOptions(core_, caller_);
   call_.num_provisional = !config.provisional() ? 0
                           : config.provisional_n_best()
@@ -245,7 +252,7 @@ absl::Status Recognition::ReadConfig(const v1::RecognizeConfig& config) {
   if (config.has_endpoint()) {
     auto endpoint = ReadEndpoint(config.endpoint(), *model_, config.has_audio());
     if (!endpoint.ok()) {
-      return at_config(endpoint.status());
+      return AtConfig(endpoint.status());
     }
     call_.endpoint = *std::move(endpoint);
   }
@@ -282,7 +289,8 @@ absl::Status Recognition::OpenSound(const v1::RecognizeConfig& config) {
   if (model_->parts().frames == nullptr || (config.has_endpoint() && CutsSound(*model_))) {
     audio_format_ = format;
     sound_windows_.emplace(
-        *read, WindowRules(config.has_endpoint() ? &config.endpoint() : nullptr, *model_));
+        *read, WindowRules(config.has_endpoint() ? &config.endpoint() : nullptr, *model_),
+        model_->parts().activity);
   } else {
     sound_.emplace(features, *read);
   }
@@ -517,9 +525,17 @@ v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment,
 }
 
 void Recognition::AddSegment(v1::RecognizedSegment segment) {
-  segments_.push_back(std::move(segment));
+  EndedSegment& added = segments_.emplace_back();
+  added.segment = std::move(segment);
   stable_ = {};
   provisional_.clear();
+  const auto& hypotheses = added.segment.hypotheses();
+  if (rewriter_ == nullptr || hypotheses.empty() || hypotheses[0].text().empty()) {
+    return;
+  }
+  added.is_ready = false;
+  core_.replies().Post([self = shared_from_this(), number = added.segment.number(),
+                        text = hypotheses[0].text()] { self->Rewrite(number, text); });
 }
 
 void Recognition::OnProgress(engine::Progress progress) {
@@ -637,13 +653,15 @@ Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Statu
     end = end_;
     return Taken::kEnd;
   }
-  if (!has_ended_ && segments_.empty() && !stable_.has_news() && provisional_.empty()) {
+  for (; !segments_.empty() && segments_.front().is_ready; segments_.pop_front()) {
+    *message.add_segments() = std::move(segments_.front().segment);
+  }
+  if (!segments_.empty()) {  // nothing of what follows it is said before it
+    return message.segments().empty() ? Taken::kNothing : Taken::kMessage;
+  }
+  if (!has_ended_ && message.segments().empty() && !stable_.has_news() && provisional_.empty()) {
     return Taken::kNothing;
   }
-  for (v1::RecognizedSegment& segment : segments_) {
-    *message.add_segments() = std::move(segment);
-  }
-  segments_.clear();
   if (stable_.has_news()) {
     TakeStable(*model_, text_end_, stable_, *message.mutable_stable());
   }

@@ -7,7 +7,7 @@
 // chunk by chunk is run as they come. One that reads the whole source gets it when it is complete,
 // and what comes of it is one segment. With `endpoint` it gets sound in windows (sound_windows.h),
 // one after the other, each of which is a segment, as a decoder that chooses token after token
-// (Whisper) always does.
+// (Whisper) always does. Texts of segments may be rewritten by another model.
 //
 // What takes long, to read options with a pattern and large pieces of sound, is done on a thread
 // where clients take turns (Core::long_work). What the client sends meanwhile waits.
@@ -111,13 +111,25 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   v1::RecognizedSegment MakeSegment(engine::Segment segment, const SoundWindows::Window* window)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddSegment(v1::RecognizedSegment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Of texts that another model rewrites (recognition_rewrite.cc). FailedPrecondition: it is not
+  // served, or does not read and write texts.
+  absl::Status OpenRewriter();
+  void Rewrite(int number, const std::string& text);
+  void OnRewritten(int number, const absl::StatusOr<v1::Decoded>& answer);
   // What a model with an encoder found, as the one segment that it is.
   static engine::Segment WholeSource(const v1::Decoded& decoded);
 
   // Of sound in windows (recognition_windows.cc).
+  // The language that the configuration asks for, in `asked_`. InvalidArgument naming `language`.
+  absl::Status SetWindowLanguage(const v1::RecognizeConfig& config);
   void TakeWindows();
   // Decodes the next window, unless one is being decoded; ends the call behind the last one.
   void StartWindow();
+  void DecodeWindow(v1::Source source);
+  void OnLanguage(v1::Source source, absl::StatusOr<v1::Decoded> answer);
+  // Decodes the window by `asked_`, in which the language was just set.
+  void DecodeInLanguage(v1::Source source);
   void OnWindow(absl::StatusOr<v1::Decoded> answer);
   // A client waits while this many windows do.
   static constexpr size_t kMostWindows = 2;
@@ -135,6 +147,11 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   Phase phase_ = Phase::kNew;
   ModelPtr model_;  // set once, under the mutex, by who adds
   std::shared_ptr<const engine::ResolvedOptions> options_;
+  v1::DecodeOptions asked_;      // what they are made of
+  bool hears_language_ = false;  // the next window says it
+  bool writes_times_ = false;    // answers of windows are split at their times
+  ModelPtr rewriter_;            // null: texts stay as they are
+  std::shared_ptr<const engine::ResolvedOptions> rewriter_options_;
   engine::CallOptions call_;
   std::optional<sound::SoundStream> sound_;
   std::optional<SoundWindows> sound_windows_;  // in the place of sound_
@@ -161,8 +178,12 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   bool summary_taken_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time completed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   v1::RecognizeSummary summary_ ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::RecognizedSegment> segments_ ABSL_GUARDED_BY(mutex_);  // not taken yet
-  StablePrefix stable_ ABSL_GUARDED_BY(mutex_);  // of the segment that goes on
+  struct EndedSegment {
+    v1::RecognizedSegment segment;
+    bool is_ready = true;  // false: its text is being rewritten
+  };
+  std::deque<EndedSegment> segments_ ABSL_GUARDED_BY(mutex_);  // not taken yet
+  StablePrefix stable_ ABSL_GUARDED_BY(mutex_);                // of the segment that goes on
   std::vector<engine::Provisional> provisional_ ABSL_GUARDED_BY(mutex_);  // of it, not taken yet
   TextEnd text_end_ ABSL_GUARDED_BY(mutex_);
   std::deque<SoundWindows::Window> windows_ ABSL_GUARDED_BY(mutex_);  // that wait

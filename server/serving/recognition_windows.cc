@@ -1,12 +1,54 @@
 // Recognition: sound in windows, one after the other.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "engine/model/parts.h"
+#include "engine/status/fault.h"
+#include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
+#include "server/serving/sources_call.h"
+#include "server/serving/spoken_language.h"
+#include "server/serving/spoken_times.h"
 
 namespace beamwright::serving {
+namespace {
+
+SoundWindows::Window RestOf(const SoundWindows::Window& window, double from_ms,
+                            const v1::AudioFormat& audio) {
+  const sound::Format format = sound::ReadFormat(audio).value_or(sound::Format());
+  const auto samples = static_cast<size_t>(from_ms * format.sample_rate / 1000);
+  SoundWindows::Window rest;
+  rest.bytes = window.bytes.substr(
+      std::min(samples * static_cast<size_t>(format.sample_bytes()), window.bytes.size()));
+  rest.begin_ms = window.begin_ms + from_ms;
+  rest.end_ms = window.end_ms;
+  return rest;
+}
+
+}  // namespace
+
+absl::Status Recognition::SetWindowLanguage(const v1::RecognizeConfig& config) {
+  const std::string& language = config.language();
+  writes_times_ = model_->parts().frames == nullptr && WritesTimes(*model_, asked_);
+  if (LanguageOf(*model_, asked_).empty()) {
+    return language.empty() || language == kAnyLanguage
+               ? absl::OkStatus()
+               : status::InvalidField("language", "model '", model_->name(), "' has its own");
+  }
+  if (language == kAnyLanguage) {
+    hears_language_ = config.has_audio() && HearsLanguage(*model_, asked_);
+    if (hears_language_) {
+      return absl::OkStatus();
+    }
+  } else if (!language.empty()) {
+    BW_RETURN_IF_ERROR(SetLanguage(*model_, language, asked_));
+  }
+  absl::MutexLock lock(&mutex_);
+  summary_.set_language(LanguageOf(*model_, asked_));
+  return absl::OkStatus();
+}
 
 void Recognition::TakeWindows() {
   while (std::optional<SoundWindows::Window> window = sound_windows_->Next()) {
@@ -37,7 +79,10 @@ void Recognition::StartWindow() {
       window_ = std::move(windows_.front());
       windows_.pop_front();
       *source.mutable_audio()->mutable_format() = audio_format_;
-      source.mutable_audio()->set_data(std::move(window_.bytes));
+      source.mutable_audio()->set_data(window_.bytes);
+      if (!writes_times_) {  // else a part of it may be heard again
+        window_.bytes.clear();
+      }
     }
   }
   if (is_over) {
@@ -51,15 +96,84 @@ void Recognition::StartWindow() {
     wake_();
     return;
   }
-  const engine::CallOptions call = CallForEngine();
+  if (hears_language_) {
+    hears_language_ = false;
+    const auto options = LanguageSearch(*model_);
+    if (!options.ok()) {
+      OnAnswer(options.status());
+      return;
+    }
+    engine::CallOptions call = CallForEngine();
+    call.progress = nullptr;
+    call.num_provisional = 0;
+    call_.timeline = nullptr;  // it has the times of the first decoding
+    core_.engine().DecodeResolved(
+        model_, source, *options, call,
+        [self = shared_from_this(), source](absl::StatusOr<v1::Decoded> answer) {
+          self->OnLanguage(source, std::move(answer));
+        });
+  } else {
+    DecodeWindow(std::move(source));
+  }
+  if (has_room) {
+    room_();
+  }
+}
+
+void Recognition::OnLanguage(v1::Source source, absl::StatusOr<v1::Decoded> answer) {
+  bool has_ended = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    has_ended = has_ended_;
+  }
+  if (!answer.ok() || has_ended) {
+    OnAnswer(std::move(answer));
+    return;
+  }
+  const std::string language = LanguageOf(*model_, *answer);
+  if (language.empty()) {
+    DecodeWindow(std::move(source));
+    return;
+  }
+  SetLanguage(*model_, language, asked_).IgnoreError();  // it is one of the model's
+  {
+    absl::MutexLock lock(&mutex_);
+    summary_.set_language(language);
+  }
+  if (!TakeLongToRead(*model_, asked_)) {
+    DecodeInLanguage(std::move(source));
+    return;
+  }
+  const absl::Status posted = core_.long_work().Post(
+      caller_, [self = shared_from_this(), source](const absl::Status& outcome) {
+        outcome.ok() ? self->DecodeInLanguage(source) : self->OnAnswer(outcome);
+      });
+  if (!posted.ok()) {
+    OnAnswer(posted);
+  }
+}
+
+void Recognition::DecodeInLanguage(v1::Source source) {
+  auto options = engine::ResolveOptions(*model_, asked_);
+  if (!options.ok()) {
+    OnAnswer(options.status());
+    return;
+  }
+  options_ = *std::move(options);
+  DecodeWindow(std::move(source));
+}
+
+void Recognition::DecodeWindow(v1::Source source) {
+  engine::CallOptions call = CallForEngine();
+  if (writes_times_) {  // nothing is known of a segment before its window is complete
+    call.progress = nullptr;
+    call.num_provisional = 0;
+  }
   call_.timeline = nullptr;  // it has the times of the first window
   core_.engine().DecodeResolved(model_, std::move(source), options_, call,
                                 [self = shared_from_this()](absl::StatusOr<v1::Decoded> answer) {
                                   self->OnWindow(std::move(answer));
                                 });
-  if (has_room) {
-    room_();
-  }
 }
 
 void Recognition::OnWindow(absl::StatusOr<v1::Decoded> answer) {
@@ -81,7 +195,20 @@ void Recognition::OnWindow(absl::StatusOr<v1::Decoded> answer) {
     if (model_->parts().frames == nullptr) {
       segment.num_frames = answer->source_length();
     }
-    AddSegment(MakeSegment(std::move(segment), &window_));
+    v1::RecognizedSegment made = MakeSegment(std::move(segment), &window_);
+    if (writes_times_) {
+      TimedSegments timed = SplitAtTimes(*model_, std::move(made));
+      summary_.set_num_segments(summary_.num_segments() - 1 +
+                                static_cast<int>(timed.segments.size()));
+      for (v1::RecognizedSegment& part : timed.segments) {
+        AddSegment(std::move(part));
+      }
+      if (timed.resume_ms > 0) {
+        windows_.push_front(RestOf(window_, timed.resume_ms, audio_format_));
+      }
+    } else {
+      AddSegment(std::move(made));
+    }
     all_windows_.set_queue_ms(all_windows_.queue_ms() + answer->queue_ms());
     all_windows_.set_compute_ms(all_windows_.compute_ms() + answer->compute_ms());
     all_windows_.set_source_length(all_windows_.source_length() + answer->source_length());

@@ -14,40 +14,80 @@ constexpr int kFramesASecond = 50;
 constexpr int64_t kQuietFrames = 10;  // a fifth of a second: what a cut looks for
 constexpr int64_t kLeastFrames = kFramesASecond / 2;
 
-// How far below the level before it a pause is, and how the level falls.
+// Without a model: how far below the level before it a pause is, and how the level falls.
 constexpr double kPauseBelow = 1e-2;   // 20 dB
 constexpr double kFallAFrame = 0.986;  // 3 dB a second
 
+// As Silero's own program has them: speech begins and ends at these probabilities, is longer than a
+// quarter of a second, and has some sound around it.
+constexpr float kSpeechBegins = 0.5F;
+constexpr float kSpeechEnds = 0.35F;
+constexpr int64_t kLeastSpeechFrames = 12;
+constexpr int64_t kPadFrames = 10;
+
 }  // namespace
 
-SoundWindows::SoundWindows(const sound::Format& format, const Rules& rules)
+SoundWindows::SoundWindows(const sound::Format& format, const Rules& rules,
+                           const std::shared_ptr<const engine::ActivityModel>& activity)
     : format_(format),
       frame_samples_(std::max(format.sample_rate / kFramesASecond, 1)),
       most_samples_(std::max(int64_t{rules.window_ms} * format.sample_rate / 1000,
                              kLeastFrames * frame_samples_)),
       pause_frames_(
-          rules.pause_ms <= 0 ? 0 : std::max<int64_t>(rules.pause_ms * kFramesASecond / 1000, 1)) {}
+          rules.pause_ms <= 0 ? 0 : std::max<int64_t>(rules.pause_ms * kFramesASecond / 1000, 1)) {
+  if (activity != nullptr) {
+    activity_.emplace(activity, format.sample_rate);
+  }
+}
 
 absl::Status SoundWindows::Add(absl::string_view bytes) {
   std::vector<float> samples;
   BW_RETURN_IF_ERROR(sound::ReadSamples(format_, bytes, samples));
+  if (activity_.has_value()) {
+    BW_RETURN_IF_ERROR(activity_->Add(samples, probabilities_));
+  }
   bytes_.erase(0, used_);
   used_ = 0;
   bytes_.append(bytes.data(), bytes.size());
   for (const float sample : samples) {
     sum_ += static_cast<double>(sample) * static_cast<double>(sample);
     if (++num_samples_ % frame_samples_ == 0) {
-      const double power = sum_ / static_cast<double>(frame_samples_);
-      frames_.push_back({power, IsSpeech(power)});
+      unjudged_.push_back(sum_ / static_cast<double>(frame_samples_));
       sum_ = 0;
     }
   }
+  Judge();
   return absl::OkStatus();
+}
+
+void SoundWindows::Finish() {
+  is_complete_ = true;
+  Judge();
 }
 
 bool SoundWindows::IsSpeech(double power) {
   level_ = std::max(power, level_ * kFallAFrame);
   return power >= std::max(kSilence, level_ * kPauseBelow);
+}
+
+void SoundWindows::Judge() {
+  while (!unjudged_.empty()) {
+    if (activity_.has_value()) {
+      const double frame = static_cast<double>(first_frame_ + static_cast<int64_t>(frames_.size()));
+      const double ms = (frame + 0.5) * static_cast<double>(frame_samples_) * 1000 /
+                        static_cast<double>(format_.sample_rate);
+      const auto window = static_cast<size_t>(ms / engine::ActivityModel::kWindowMs);
+      if (window < probabilities_.size()) {
+        hears_speech_ = probabilities_[window] >= (hears_speech_ ? kSpeechEnds : kSpeechBegins);
+      } else if (!is_complete_) {
+        return;  // the model has not heard it yet
+      }
+    } else {
+      hears_speech_ = IsSpeech(unjudged_.front());
+    }
+    frames_.push_back({unjudged_.front(), hears_speech_});
+    unjudged_.pop_front();
+  }
 }
 
 int64_t SoundWindows::QuietFrame() const {
@@ -68,6 +108,19 @@ int64_t SoundWindows::QuietFrame() const {
   return begin + cut;
 }
 
+void SoundWindows::SkipTo(int64_t sample) {
+  used_ += static_cast<size_t>((sample - begin_) * format_.sample_bytes());
+  begin_ = sample;
+  const int64_t num_frames =
+      std::min(FrameOf(sample) - first_frame_, static_cast<int64_t>(frames_.size()));
+  frames_.erase(frames_.begin(), frames_.begin() + num_frames);
+  first_frame_ += num_frames;
+  if (last_speech_ < first_frame_) {
+    has_speech_ = false;
+    num_speech_ = 0;
+  }
+}
+
 SoundWindows::Window SoundWindows::Take(int64_t end) {
   const auto ms = [&](int64_t sample) {
     return 1000.0 * static_cast<double>(sample) / format_.sample_rate;
@@ -84,37 +137,53 @@ SoundWindows::Window SoundWindows::Take(int64_t end) {
   for (int64_t frame = FrameOf(begin_); frame < FrameOf(end); ++frame) {
     window.is_silent = window.is_silent && At(frame).power < kSilence;
   }
-  used_ += static_cast<size_t>((end - begin_) * format_.sample_bytes());
-  begin_ = end;
-  const int64_t num_frames =
-      std::min(FrameOf(end) - first_frame_, static_cast<int64_t>(frames_.size()));
-  frames_.erase(frames_.begin(), frames_.begin() + num_frames);
-  first_frame_ += num_frames;
-  has_speech_ = has_speech_ && last_speech_ >= first_frame_;
+  SkipTo(end);
   return window;
 }
 
 std::optional<SoundWindows::Window> SoundWindows::Next() {
-  const int64_t num_frames = first_frame_ + static_cast<int64_t>(frames_.size());
-  while (scanned_ < num_frames) {
-    const int64_t frame = scanned_++;
+  const int64_t num_judged = first_frame_ + static_cast<int64_t>(frames_.size());
+  const bool drops = activity_.has_value();
+  for (; scanned_ < num_judged; ++scanned_) {
+    const int64_t frame = scanned_;
     if (At(frame).is_speech) {
       has_speech_ = true;
       last_speech_ = frame;
+      ++num_speech_;
     }
     if (has_speech_ && pause_frames_ > 0 && frame - last_speech_ >= pause_frames_) {
-      has_speech_ = false;
-      return Take((last_speech_ + 1 + (pause_frames_ + 1) / 2) * frame_samples_);  // its middle
+      // In the middle of the pause, or shortly behind the speech.
+      const int64_t after = drops ? std::min(kPadFrames, pause_frames_) : (pause_frames_ + 1) / 2;
+      const int64_t end = std::min(last_speech_ + 1 + after, frame + 1) * frame_samples_;
+      const bool is_speech = !drops || num_speech_ >= kLeastSpeechFrames;
+      if (is_speech) {
+        ++scanned_;
+        return Take(end);
+      }
+      SkipTo(end);
     }
-    if ((frame + 1) * frame_samples_ - begin_ > most_samples_) {
+    if (drops && !has_speech_) {
+      SkipTo(std::max(begin_, (frame + 1 - kPadFrames) * frame_samples_));
+    } else if ((frame + 1) * frame_samples_ - begin_ > most_samples_) {
+      ++scanned_;
+      num_speech_ = kLeastSpeechFrames;  // what follows a cut is a part of this speech
       return Take(QuietFrame() * frame_samples_);
     }
   }
   if (!is_complete_ || begin_ == num_samples_) {
     return std::nullopt;
   }
-  // A part of a frame may make it too long.
-  return Take(num_samples_ - begin_ > most_samples_ ? QuietFrame() * frame_samples_ : num_samples_);
+  if (num_samples_ - begin_ > most_samples_) {
+    return Take(QuietFrame() * frame_samples_);  // a part of a frame is left over
+  }
+  if (drops && (!has_speech_ || num_speech_ < kLeastSpeechFrames)) {
+    SkipTo(num_samples_);
+    return std::nullopt;
+  }
+  const int64_t end = (last_speech_ + 1 + kPadFrames) * frame_samples_;
+  Window window = Take(drops ? std::min(end, num_samples_) : num_samples_);
+  SkipTo(num_samples_);
+  return window;
 }
 
 }  // namespace beamwright::serving

@@ -24,7 +24,7 @@ constexpr int kMaxTimeoutMs = 24 * 3600 * 1000;
 // The answer is not to be a hundred times as large as the question.
 constexpr size_t kMostWrong = 20;
 constexpr char kParameters[] =
-    "model, version, samples, sample_rate, provisional, endpoint, options, timeout_ms";
+    "model, version, samples, sample_rate, provisional, endpoint, language, options, timeout_ms";
 
 // A name or a value of a query, where '+' is a space (URL Standard, 5.1). False: a wrong escape.
 bool ReadPart(absl::string_view text, std::string& plain) {
@@ -75,6 +75,8 @@ bool Set(const std::string& name, const std::string& value, StreamQuery& query,
     if (value != "none") {
       ReadJson(name, value, *config.mutable_endpoint(), faults);
     }
+  } else if (name == "language") {
+    config.set_language(value);
   } else if (name == "options") {
     ReadJson(name, value, *config.mutable_options(), faults);
   } else if (name == "timeout_ms") {

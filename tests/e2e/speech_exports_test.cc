@@ -81,27 +81,28 @@ class SpeechExportsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     const std::string repository = ops::testing_tools::TempPath("speech_exports");
-    const auto init = [&](const std::string& model, const std::string& folder,
-                          const std::vector<std::string>& graphs, const char* steps = kTogether) {
+    const auto init = [&](const std::string& model, const std::vector<std::string>& graphs,
+                          const std::string& folder = "", const char* steps = kTogether) {
       const std::string bundle = absl::StrCat(repository, "/", model, "/1");
       fs::create_directories(bundle);
       std::vector<std::string> command = {BEAMWRIGHT_GRAPH_PROGRAM, "init"};
       for (const std::string& graph : graphs) {
-        command.push_back((fs::path(kSpeechExports) / folder / graph).string());
+        command.push_back(
+            (fs::path(kSpeechExports) / (folder.empty() ? model + "/optimum" : folder) / graph)
+                .string());
       }
       command.insert(command.end(), {"--out", bundle, "--name", model});
       const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(command);
       EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
       EXPECT_THAT(outcome.output, HasSubstr(steps));
     };
-    const std::vector<std::string> merged = {"encoder_model.onnx", "decoder_model_merged.onnx"};
-    init("whisper_speech", "whisper_speech/optimum", merged);
-    init("whisper_static", "whisper_speech",
-         {"optimum/encoder_model.onnx", "static/decoder_model.onnx"}, "steps rows one at a time");
-    init("moonshine_speech", "moonshine_speech/optimum", merged);
-    init("canary_speech", "canary_speech/nemo", {"encoder.onnx", "decoder.onnx"});
-    init("trocr_picture", "trocr_picture/optimum",
-         {"encoder_model.onnx", "decoder_with_past_model.onnx"});
+    init("whisper_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"});
+    init("whisper_times", {"encoder_model.onnx", "decoder_model_merged.onnx"});
+    init("moonshine_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"});
+    init("trocr_picture", {"encoder_model.onnx", "decoder_with_past_model.onnx"});
+    init("whisper_static", {"optimum/encoder_model.onnx", "static/decoder_model.onnx"},
+         "whisper_speech", "steps rows one at a time");
+    init("canary_speech", {"encoder.onnx", "decoder.onnx"}, "canary_speech/nemo");
     server_ = new ServerProcess({"--model-repository", repository});
     ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
   }
@@ -151,9 +152,12 @@ class SpeechExportsTest : public ::testing::Test {
 
 ServerProcess* SpeechExportsTest::server_ = nullptr;
 
+// Tokens of an answer with times: the models' 36, of which transformers counts three as given.
+constexpr int kMostTimed = 33;
+
 // All sources of a beam in one call, so that rows of different requests share steps.
 void ExpectAsGenerated(const std::string& model, ServerProcess& server,
-                       const char* asked_of = nullptr) {
+                       const std::vector<int32_t>& prefix = {}, const char* asked_of = nullptr) {
   const std::vector<Asked> questions = Questions(asked_of == nullptr ? model : asked_of);
   ASSERT_GE(questions.size(), 6U);
   const auto stub = v1::DecodeService::NewStub(Connect(server.address()));
@@ -162,6 +166,11 @@ void ExpectAsGenerated(const std::string& model, ServerProcess& server,
     v1::DecodeRequest request;
     request.set_model(model);
     request.mutable_options()->set_beam_size(beam_size);
+    if (!prefix.empty()) {
+      request.mutable_options()->mutable_target_prefix()->mutable_ids()->mutable_ids()->Add(
+          prefix.begin(), prefix.end());
+      request.mutable_options()->set_max_length(kMostTimed);
+    }
     std::vector<Asked> expected;
     for (const Asked& asked : questions) {
       if (asked.beam_size == beam_size && (asked.language.empty() || asked.language == "en")) {
@@ -177,7 +186,9 @@ void ExpectAsGenerated(const std::string& model, ServerProcess& server,
       ASSERT_GT(decoded.hypotheses_size(), 0)
           << response.results(static_cast<int>(i)).DebugString();
       const v1::Hypothesis& best = decoded.hypotheses(0);
-      EXPECT_EQ(best.text(), expected[i].text);
+      if (prefix.empty()) {
+        EXPECT_EQ(best.text(), expected[i].text);
+      }
       std::vector<int32_t> tokens(best.tokens().begin() + best.prefix_length(),
                                   best.tokens().end());
       if (best.finish_reason() == v1::FINISH_REASON_EOS) {
@@ -196,13 +207,76 @@ TEST_F(SpeechExportsTest, WhisperDecodesAsTransformersGenerates) {
 
 // A cache of a fixed length, transformers' StaticCache, is a state like any other.
 TEST_F(SpeechExportsTest, StaticCachesDecodeAsGrowingOnes) {
-  ExpectAsGenerated("whisper_static", *server_, "whisper_speech");
+  ExpectAsGenerated("whisper_static", *server_, {}, "whisper_speech");
   const auto stub = v1::DecodeService::NewStub(Connect(server_->address()));
   v1::DecodeRequest request;
   request.set_model("whisper_static");
   request.mutable_options()->set_max_length(41);  // more than the places of the cache
   *request.add_sources() = SourceOf("spoken-1.wav");
   EXPECT_THAT(Decode(*stub, request).first.error_message(), HasSubstr("above the model's limit"));
+}
+
+// Of whisper_times: English, transcribe, and the token of the time 0.
+constexpr int32_t kEnglish = 45;
+constexpr int32_t kTranscribe = 48;
+constexpr int32_t kFirstTime = 53;
+
+// Without <|notimestamps|> answers have times, by the rules of transformers.
+TEST_F(SpeechExportsTest, WhisperWritesTimesAsTransformersDoes) {
+  ExpectAsGenerated("whisper_times", *server_, {kEnglish, kTranscribe});
+}
+
+// Segments of a transcription lie between the times.
+TEST_F(SpeechExportsTest, TimesMakeSegments) {
+  httplib::Client http("127.0.0.1", server_->http_port());
+  http.set_read_timeout(60);
+  int num_segments = 0;
+  for (const Asked& asked : Questions("whisper_times")) {
+    SCOPED_TRACE(absl::StrCat(asked.source, " in ", asked.language, ", beam ", asked.beam_size));
+    const auto reply = http.Post(
+        "/v1/audio/transcriptions",
+        httplib::MultipartFormDataItems{
+            {"file", Content(fs::path(kSpokenDigits) / asked.source), asked.source, "audio/wav"},
+            {"model", "whisper_times", "", ""},
+            {"language", asked.language, "", ""},
+            {"response_format", "verbose_json", "", ""},
+            {"options",
+             absl::StrFormat("{\"beam_size\": %d, \"max_length\": %d}", asked.beam_size,
+                             kMostTimed),
+             "", ""}});
+    ASSERT_TRUE(reply) << httplib::to_string(reply.error());
+    ASSERT_EQ(reply->status, 200) << reply->body;
+    google::protobuf::Struct answer;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(reply->body, &answer).ok());
+    const auto& segments = answer.fields().at("segments").list_value().values();
+    const double duration = answer.fields().at("duration").number_value();
+    // Between each time and the next one, as long as there is text between.
+    int number = 0;
+    for (size_t begin = 0, i = 1; i < asked.ids.size(); ++i) {
+      if (asked.ids[i] < kFirstTime) {
+        continue;
+      }
+      if (i > begin + 1) {
+        ASSERT_LT(number, segments.size());
+        const auto& fields = segments[number++].struct_value().fields();
+        EXPECT_NEAR(fields.at("start").number_value(),
+                    std::min(0.02 * (asked.ids[begin] - kFirstTime), duration), 1e-3);
+        EXPECT_NEAR(fields.at("end").number_value(),
+                    std::min(0.02 * (asked.ids[i] - kFirstTime), duration), 1e-3);
+        const auto& tokens = fields.at("tokens").list_value().values();
+        ASSERT_EQ(static_cast<size_t>(tokens.size()), i - begin - 1);
+        EXPECT_EQ(tokens[0].number_value(), asked.ids[begin + 1]);
+      }
+      begin = i;
+    }
+    num_segments += number;
+    EXPECT_FALSE(absl::StrContains(reply->body, "<|"));
+  }
+  EXPECT_GT(num_segments, 12);
+}
+
+TEST_F(SpeechExportsTest, MoonshineDecodesAsTransformersGenerates) {
+  ExpectAsGenerated("moonshine_speech", *server_);
 }
 
 // NeMo's Canary in the languages of sound and text: ONNX Runtime's answers.
@@ -229,10 +303,6 @@ TEST_F(SpeechExportsTest, CanaryTranscribesAsOnnxRuntime) {
   EXPECT_GT(texts.size(), 8U);
 }
 
-TEST_F(SpeechExportsTest, MoonshineDecodesAsTransformersGenerates) {
-  ExpectAsGenerated("moonshine_speech", *server_);
-}
-
 TEST_F(SpeechExportsTest, TrocrDecodesAsTransformersGenerates) {
   ExpectAsGenerated("trocr_picture", *server_);
 }
@@ -247,8 +317,6 @@ TEST_F(SpeechExportsTest, RecognizesOneSegment) {
   EXPECT_NEAR(segments[0].end_ms(), static_cast<double>(samples.size()) / 32, 0.1);
 }
 
-// The model reads three seconds: longer sound is cut in pauses, and each window has the text of a
-// call with its sound alone.
 // The pattern is compiled while sound comes; each one is compiled once.
 TEST_F(SpeechExportsTest, APatternOfAllTextsChangesNothing) {
   const std::string samples =
@@ -263,6 +331,8 @@ TEST_F(SpeechExportsTest, APatternOfAllTextsChangesNothing) {
   }
 }
 
+// The model reads three seconds: longer sound is cut in pauses, and each window has the text of a
+// call with its sound alone.
 TEST_F(SpeechExportsTest, LongSoundBecomesSegments) {
   std::string samples;
   for (const char* const file : {"spoken-1.wav", "spoken-2.wav", "spoken-3.wav"}) {

@@ -31,8 +31,12 @@ WORDS = ["th", "the", "in", "an", "er", "on", "re", "and", "Ġth", "Ġthe", "Ġa
 SPECIAL = "endoftext startoftranscript en de translate transcribe startoflm startofprev nospeech notimestamps".split()
 
 
-def byte_level_tokenizer():
-    """A small byte-level BPE with Whisper's special tokens."""
+TIMES_SEED = 10
+TIMES = [f"{i * 0.02:.2f}" for i in range(50 * SECONDS + 1)]
+
+
+def byte_level_tokenizer(times=()):
+    """A small byte-level BPE with Whisper's special tokens, and those of times."""
     tokens = ["Ġ", *LETTERS, *WORDS]
     merges = [("t", "h"), ("th", "e"), ("i", "n"), ("a", "n"), ("e", "r"), ("o", "n"), ("r", "e"), ("an", "d"),
               ("Ġ", "th"), ("Ġ", "the"), ("Ġ", "a"), ("Ġ", "in"), ("in", "g")]  # fmt: skip
@@ -40,6 +44,7 @@ def byte_level_tokenizer():
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([f"<|{name}|>" for name in SPECIAL])
+    tokenizer.add_tokens([f"<|{time}|>" for time in times])
     return tokenizer
 
 
@@ -77,8 +82,26 @@ def with_weights(module, end, seed=6):
     return module.eval()
 
 
-def whisper():
-    tokenizer = byte_level_tokenizer()
+def one_window(module, features, options, tokenizer):
+    """With times, `generate` moves through the sound; this is what the first window says."""
+    made = module.generation_config
+    begin = [made.decoder_start_token_id, tokenizer.token_to_id(f"<|{options['language']}|>"), made.task_to_id[options["task"]]]
+    ends = {name: getattr(made, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")}
+    processors = transformers.LogitsProcessorList([
+        transformers.SuppressTokensAtBeginLogitsProcessor(made.begin_suppress_tokens, len(begin)),
+        transformers.SuppressTokensLogitsProcessor(made.suppress_tokens),
+        transformers.WhisperTimeStampLogitsProcessor(made, begin_index=len(begin)),
+    ])  # fmt: skip
+    ids = transformers.GenerationMixin.generate(
+        module, input_features=features, decoder_input_ids=torch.tensor([begin]), logits_processor=processors,
+        generation_config=transformers.GenerationConfig(max_length=made.max_length, **ends, **beam(options)),
+    )  # fmt: skip
+    return [id for id in ids[0].tolist()[len(begin):] if id != made.eos_token_id]
+
+
+def whisper(times=(), seed=6):
+    """With times: answers have them."""
+    tokenizer = byte_level_tokenizer(times)
     ids = {name: tokenizer.token_to_id(f"<|{name}|>") for name in SPECIAL}
     size = tokenizer.get_vocab_size()
     config = transformers.WhisperConfig(
@@ -88,19 +111,21 @@ def whisper():
         bos_token_id=ids["endoftext"], eos_token_id=ids["endoftext"], decoder_start_token_id=ids["startoftranscript"],
         suppress_tokens=None, begin_suppress_tokens=None,
     )  # fmt: skip
-    module = with_weights(transformers.WhisperForConditionalGeneration(config), ids["endoftext"])
+    module = with_weights(transformers.WhisperForConditionalGeneration(config), ids["endoftext"], seed)
     module.generation_config = transformers.GenerationConfig(
         bos_token_id=ids["endoftext"], eos_token_id=ids["endoftext"], pad_token_id=ids["endoftext"],
         decoder_start_token_id=ids["startoftranscript"], max_length=36, is_multilingual=True,
         suppress_tokens=[3, *(ids[name] for name in SPECIAL[1:])], begin_suppress_tokens=[0, ids["endoftext"]],
         lang_to_id={"<|en|>": ids["en"], "<|de|>": ids["de"]},
         task_to_id={"translate": ids["translate"], "transcribe": ids["transcribe"]},
-        no_timestamps_token_id=ids["notimestamps"], return_timestamps=False,
+        no_timestamps_token_id=ids["notimestamps"], return_timestamps=False, max_initial_timestamp_index=50,
     )  # fmt: skip
     extractor = transformers.WhisperFeatureExtractor(feature_size=80, chunk_length=SECONDS)
 
     def answer(path, options):
         features = extractor(samples_of(path), sampling_rate=16000, return_tensors="pt").input_features
+        if times:
+            return one_window(module, features, options, tokenizer)
         ids = module.generate(
             features, language=options["language"], task=options["task"], **beam(options)
         )
@@ -188,7 +213,7 @@ def trocr():
     return module, tokenizer, processor, asked, answer, "image-to-text-with-past", {}, files
 
 
-MODELS = {"whisper_speech": whisper, "moonshine_speech": moonshine, "trocr_picture": trocr}
+MODELS = {"whisper_speech": whisper, "whisper_times": lambda: whisper(TIMES, TIMES_SEED), "moonshine_speech": moonshine, "trocr_picture": trocr}
 
 
 def export(module, task, shapes, files, folder):

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "ops/base/file.h"
 #include "ops/base/steady_time.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"
@@ -46,6 +48,36 @@ std::string TextOf(const v1::RecognizedSegment& segment) {
   return segment.hypotheses().empty() ? "" : segment.hypotheses(0).text();
 }
 
+// A model that hears tones, with these lines of its bundle in the place of `sound {}`.
+void WriteTonesWith(const std::string& folder, const std::string& name, const std::string& lines) {
+  sound::WriteTonesBundle(folder, name);
+  const std::string file = folder + "/" + name + "/1/model.textproto";
+  const std::string text = *ReadFile(file);
+  std::ofstream(file) << absl::StrReplaceAll(text, {{"sound {}", lines}});
+}
+
+std::string Data(const std::string& name) {
+  return BEAMWRIGHT_SOURCE_DIR "/tests/engine/sound/data/" + name;
+}
+
+// A tagger that puts a comma behind t17, capitals in front of t3, and both around t8.
+void WriteLabelsBundle(const std::string& folder) {
+  const std::filesystem::path to = folder + "/labels/1";
+  std::filesystem::create_directories(to);
+  std::filesystem::copy_file(Data("labels.onnx"), to / "encoder.onnx");
+  std::ofstream words(to / "words.txt");
+  for (int i = 0; i <= 20; ++i) {
+    words << "t" << i << "\n";
+  }
+  std::ofstream(to / "labels.txt") << "O\n,\nU\nU.\n";
+  std::ofstream(to / "model.textproto") << R"(
+      format_version: 1 name: "labels"
+      encoder { graph: "encoder.onnx" }
+      source { form: TEXT_FORM_WHITESPACE vocabulary: "words.txt" }
+      target { form: TEXT_FORM_WHITESPACE vocabulary: "labels.txt" }
+      tags { kind: LOGITS_KIND_LOGITS })";
+}
+
 // Noise of this amplitude.
 std::vector<float> Noise(double seconds, float amplitude) {
   std::vector<float> samples(static_cast<size_t>(16000 * seconds));
@@ -70,6 +102,11 @@ class RecognitionTest : public ::testing::Test {
   RecognitionTest() {
     sound::WriteTonesBundle(temp_.path(), "tones");
     WriteNemoBundle(temp_.path());
+    WriteTonesWith(temp_.path(), "heard", "sound { activity: \"activity.onnx\" }");
+    std::filesystem::copy_file(Data("activity.onnx"), temp_.path() + "/heard/1/activity.onnx");
+    WriteLabelsBundle(temp_.path());
+    WriteTonesWith(temp_.path(), "written", "sound {} rewrite { model: \"labels\" }");
+    WriteTonesWith(temp_.path(), "unwritten", "sound {} rewrite { model: \"missing\" }");
     ModelPaths paths;
     paths.repositories.push_back(temp_.path());
     models_ = *ModelRegistry::Load(paths);
@@ -235,6 +272,45 @@ TEST_F(RecognitionTest, LongSoundBecomesSegments) {
   EXPECT_EQ(end.code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(RecognitionTest, WhatIsNoSpeechIsNotHeard) {
+  const std::vector<float> noise = Noise(3, 1e-3F);  // -65 dB
+  v1::RecognizeConfig config;
+  config.set_model("heard");
+  config.mutable_endpoint()->set_pause_ms(500);
+  const std::vector<float> first = sound::Tones({3, 17});
+  const Answer answer =
+      Recognize(config, Joined({noise, first, noise, sound::Tones({8, 12}), noise}));
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  ASSERT_EQ(answer.segments.size(), 2U);
+  EXPECT_EQ(TextOf(answer.segments[0]), "t3 t17");
+  EXPECT_EQ(TextOf(answer.segments[1]), "t8 t12");
+  EXPECT_NEAR(answer.segments[0].begin_ms(), 2900, 200);
+  EXPECT_NEAR(answer.segments[0].end_ms(), 3100 + static_cast<double>(first.size()) / 16, 250);
+  const Answer nothing = Recognize(config, noise);
+  EXPECT_TRUE(nothing.status.ok()) << nothing.status;
+  EXPECT_TRUE(nothing.segments.empty());
+}
+
+TEST_F(RecognitionTest, TextsAreRewritten) {
+  const std::vector<float> samples = sound::Tones({3, 17, 8, 12});
+  const v1::RecognizedSegment segment = Recognized("written", samples);
+  EXPECT_EQ(TextOf(segment), "T3 t17, T8. t12");
+  const v1::RecognizedSegment spoken = Recognized("tones", samples);
+  EXPECT_THAT(segment.hypotheses(0).tokens(),
+              ::testing::ElementsAreArray(spoken.hypotheses(0).tokens()));
+  EXPECT_EQ(segment.words(1).text(), "t17");
+  v1::RecognizeConfig config;
+  config.set_model("written");
+  config.mutable_endpoint()->set_pause_ms(600);
+  const std::vector<float> pause = Noise(1.5, 1e-4F);
+  const Answer answer = Recognize(config, Joined({sound::Tones({3}), pause, sound::Tones({8})}));
+  ASSERT_EQ(answer.segments.size(), 2U);
+  EXPECT_EQ(TextOf(answer.segments[0]), "T3");
+  EXPECT_EQ(TextOf(answer.segments[1]), "T8.");
+  config.set_model("unwritten");
+  EXPECT_EQ(Recognize(config, samples).status.code(), absl::StatusCode::kFailedPrecondition);
+}
+
 // Keywords: a closed list, of which what was not said is not sure.
 TEST_F(RecognitionTest, KeywordsAreSure) {
   v1::RecognizeConfig config;
@@ -258,6 +334,15 @@ TEST_F(RecognitionTest, KeywordsAreSure) {
     sure.push_back(confidence > 0.5 ? TextOf(segment) : "");
   }
   EXPECT_THAT(sure, ElementsAre("t8 t12", "", "t3"));
+}
+
+TEST_F(RecognitionTest, LanguagesAreForModelsThatNameThem) {
+  v1::RecognizeConfig config;
+  config.set_model("tones");
+  config.set_language("auto");
+  EXPECT_TRUE(Recognize(config, sound::Tones({3})).status.ok());
+  config.set_language("de");
+  EXPECT_EQ(Recognize(config, sound::Tones({3})).status.code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -48,13 +48,14 @@ TEST_F(StreamQueryTest, WithoutOneItIsWhatClientsOfSherpaOnnxExpect) {
 TEST_F(StreamQueryTest, EverythingCanBeAskedFor) {
   const StreamQuery query = Read(
       "/any/path?model=tones&version=1&samples=pcm16&sample_rate=8000&provisional=false"
-      "&options=%7B%22beam_size%22:+8%7D&endpoint={\"pause_ms\":500}&timeout_ms=1500&");
+      "&options=%7B%22beam_size%22:+8%7D&endpoint={\"pause_ms\":500}&language=de&timeout_ms=1500&");
   EXPECT_EQ(query.config.version(), "1");
   EXPECT_EQ(query.config.audio().samples(), v1::SAMPLE_FORMAT_PCM16);
   EXPECT_EQ(query.config.audio().sample_rate(), 8000);
   EXPECT_FALSE(query.config.provisional());
   EXPECT_EQ(query.config.options().beam_size(), 8);
   EXPECT_EQ(query.config.endpoint().pause_ms(), 500);
+  EXPECT_EQ(query.config.language(), "de");
   EXPECT_EQ(query.timeout, absl::Milliseconds(1500));
   EXPECT_FALSE(Read("/?endpoint=none").config.has_endpoint());
 }

@@ -321,6 +321,7 @@ class AsyncClient(BaseClient):
             prompt: As for decode.
             state: As for decode.
             provisional: Also report the best hypothesis so far, which may change.
+            language: Of Whisper, a code such as "de"; "auto": the model hears it.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -348,6 +349,7 @@ class AsyncClient(BaseClient):
         sample_rate: int | None = None,
         endpoint: Mapping[str, int] | bool = False,
         provisional: bool = False,
+        language: str = "",
         model: str | None = None,
         version: str | int | None = None,
         timeout: float | None = None,
@@ -370,6 +372,7 @@ class AsyncClient(BaseClient):
             An asynchronous iterator over messages; `result()` reads them all and has the segments.
         """
         config = self._decode_request("recognize", model, version, options, _wire.RecognizeConfig())
+        config.language = language
         requests = _recognize.Kept(
             _recognize.async_requests_of(source, _recognize.Pieces(sample_rate), config, endpoint, provisional)
         )
@@ -387,6 +390,7 @@ class AsyncClient(BaseClient):
         *,
         sample_rate: int | None = None,
         endpoint: Mapping[str, int] | bool = False,
+        language: str = "",
         model: str | None = None,
         version: str | int | None = None,
         timeout: float | None = None,
@@ -398,6 +402,7 @@ class AsyncClient(BaseClient):
             source: As for recognize.
             sample_rate: Samples a second, of arrays; 16000 if not given.
             endpoint: As for recognize: long recordings become segments.
+            language: As for recognize.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -410,6 +415,7 @@ class AsyncClient(BaseClient):
             source,
             sample_rate=sample_rate,
             endpoint=endpoint,
+            language=language,
             model=model,
             version=version,
             timeout=timeout,

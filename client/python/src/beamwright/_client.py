@@ -318,6 +318,7 @@ class Client(BaseClient):
             prompt: As for decode.
             state: As for decode.
             provisional: Also report the best hypothesis so far, which may change.
+            language: Of Whisper, a code such as "de"; "auto": the model hears it.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -345,6 +346,7 @@ class Client(BaseClient):
         sample_rate: int | None = None,
         endpoint: Mapping[str, int] | bool = False,
         provisional: bool = False,
+        language: str = "",
         model: str | None = None,
         version: str | int | None = None,
         timeout: float | None = None,
@@ -367,6 +369,7 @@ class Client(BaseClient):
             An iterator over messages; `result()` reads them all and has the segments.
         """
         config = self._decode_request("recognize", model, version, options, _wire.RecognizeConfig())
+        config.language = language
         requests = _recognize.Kept(
             _recognize.requests_of(source, _recognize.Pieces(sample_rate), config, endpoint, provisional)
         )
@@ -384,6 +387,7 @@ class Client(BaseClient):
         *,
         sample_rate: int | None = None,
         endpoint: Mapping[str, int] | bool = False,
+        language: str = "",
         model: str | None = None,
         version: str | int | None = None,
         timeout: float | None = None,
@@ -395,6 +399,7 @@ class Client(BaseClient):
             source: As for recognize.
             sample_rate: Samples a second, of arrays; 16000 if not given.
             endpoint: As for recognize: long recordings become segments.
+            language: As for recognize.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -407,6 +412,7 @@ class Client(BaseClient):
             source,
             sample_rate=sample_rate,
             endpoint=endpoint,
+            language=language,
             model=model,
             version=version,
             timeout=timeout,

@@ -215,4 +215,5 @@ class Gathered:
             summary.model,
             summary.version,
             summary.numerics,
+            summary.language,
         )

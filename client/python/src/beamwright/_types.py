@@ -360,6 +360,8 @@ class Recognition:
     model: str
     version: str
     numerics: str
+    language: str = ""
+    """Of Whisper: the code of what was spoken."""
 
     @property
     def text(self) -> str:
