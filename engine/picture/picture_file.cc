@@ -192,9 +192,6 @@ absl::StatusOr<PictureHead> ReadHead(absl::string_view file) {
                      kMostSide);
     }
   }
-  if (head.width * head.height > kMostPixels) {
-    return Invalid("has ", head.width, " x ", head.height, " pixels; it may have ", kMostPixels);
-  }
   return head;
 }
 

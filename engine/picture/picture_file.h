@@ -18,9 +18,6 @@ namespace beamwright::picture {
 // Of either side of a picture: libjpeg's own limit.
 inline constexpr int kMostSide = 65500;
 
-// Of a picture: one takes half a second to read.
-inline constexpr int64_t kMostPixels = int64_t{1} << 27;
-
 enum class FileKind { kPng, kJpeg };
 
 // What a file says of itself before its pixels.
@@ -38,7 +35,7 @@ struct PictureHead {
 };
 
 // InvalidArgument: neither PNG nor JPEG, a head that is cut off or broken, a side of 0 or more than
-// kMostSide pixels, more than kMostPixels.
+// kMostSide pixels.
 absl::StatusOr<PictureHead> ReadHead(absl::string_view file);
 
 // Most bytes that Decode holds at once.

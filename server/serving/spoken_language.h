@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/decode.pb.h"
 #include "engine/model/decode_model.h"
-#include "engine/options/resolve.h"
+#include "include/beamwright/engine.h"
 
 namespace beamwright::serving {
 

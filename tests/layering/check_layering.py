@@ -69,8 +69,8 @@ ALLOWED = {
     "tools": ["ops/base", "tools/graph", "tools/bundle"],
     "server/access": ENGINE,
     # What every protocol needs knows none: gRPC stays in server/rpc, HTTP in server/http. Grammars are compiled in
-    # turns of clients, as the engine's queue has them.
-    "server/serving": [*ENGINE, "engine/queue", "server/access"],
+    # turns of clients, as the engine's queue has them; a language is heard without the bundle's options.
+    "server/serving": [*ENGINE, "engine/queue", "engine/options", "server/access"],
     # Texts into sentences and back: above serving, below the protocols that translate.
     "server/translate": SERVING,
     "server/oip": SERVING,

@@ -321,7 +321,6 @@ class AsyncClient(BaseClient):
             prompt: As for decode.
             state: As for decode.
             provisional: Also report the best hypothesis so far, which may change.
-            language: Of Whisper, a code such as "de"; "auto": the model hears it.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
@@ -363,6 +362,7 @@ class AsyncClient(BaseClient):
             sample_rate: Samples a second, of arrays; 16000 if not given.
             endpoint: True ends segments at pauses; a mapping says when: silence_ms, pause_ms, max_segment_ms.
             provisional: Also report the best hypothesis so far, which may change.
+            language: What Whisper or Canary hears, such as "de"; "auto": Whisper hears it.
             model: The model's name.
             version: Its version or a label.
             timeout: Seconds, for all of it.
