@@ -125,7 +125,7 @@ class ChainRun {
         const auto axis = shape.end() - ChannelAxis(inputs[i]->shape());
         sources_[i] = {data, 0, 0, *axis, NumElements(Shape(axis + 1, shape.end()))};
         sources_[i].is_one = by_channel;
-        if (!by_channel && sources_[i].inner < kBlock / 8 &&
+        if (rows_ > 0 && !by_channel && sources_[i].inner < kBlock / 8 &&
             *axis * sources_[i].inner <= kMostSpread) {
           SpreadOnce(sources_[i], spread_[i]);
         }

@@ -183,11 +183,16 @@ TEST(ElementwiseChainsTest, ClampsArePartOfAChain) {
   EXPECT_EQ(CountOf(joined, "Clamp"), 1);  // behind the first result
 }
 
-// A value for each channel, with planes from one element to more than a block, and two kinds of
+// A value for each channel, with planes from no element to more than a block, and two kinds of
 // channels in one chain.
 TEST(ElementwiseChainsTest, ChannelsBroadcastWithinAChain) {
-  for (const auto& [items, height, width] :
-       {std::array<int64_t, 3>{1, 1, 1}, {2, 3, 1}, {3, 7, 5}, {2, 1, 600}, {1, 40, 41}}) {
+  for (const auto& [items, height, width] : {std::array<int64_t, 3>{1, 1, 1},
+                                             {2, 3, 1},
+                                             {3, 7, 5},
+                                             {2, 1, 600},
+                                             {1, 40, 41},
+                                             {2, 0, 5},
+                                             {0, 3, 5}}) {
     GraphBuilder graph;
     const auto x = graph.Parameter("x", DType::kF32, {-1, 6, -1, width});
     const auto sum = graph.Add("Add", {x, graph.Constant(Noise({1, 6, 1, 1}))});
