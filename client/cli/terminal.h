@@ -47,8 +47,8 @@ class Progress {
   absl::Time last_drawn_ = absl::InfinitePast();
 };
 
-// An interrupt (Ctrl-C) that ends a measurement in order, with what it has; a second one ends the
-// program.
+// An interrupt (Ctrl-C) that ends a measurement in order, with its results so far; a second one
+// ends the program.
 
 // True from the first interrupt after StopOnInterrupt.
 extern std::atomic<bool> interrupted;

@@ -63,7 +63,7 @@ class NgramModel {
   // whether or not a token stands for it.
   virtual float LogProb(State state, int32_t token) const = 0;
   virtual float LogProbOfEnd(State state) const = 0;
-  // By token: a bound of what it has behind any history.
+  // By token: an upper bound of its score behind any history.
   virtual std::vector<float> MostOfTokens() const = 0;
 
   virtual int order() const = 0;

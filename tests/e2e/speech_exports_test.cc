@@ -147,6 +147,24 @@ class SpeechExportsTest : public ::testing::Test {
     return segments;
   }
 
+  // The reply to its source as a transcription in its language.
+  static httplib::Result Transcribe(const std::string& model, const Asked& asked,
+                                    const std::string& format, int max_length) {
+    httplib::Client http("127.0.0.1", server_->http_port());
+    http.set_read_timeout(60);
+    return http.Post(
+        "/v1/audio/transcriptions",
+        httplib::MultipartFormDataItems{
+            {"file", Content(fs::path(kSpokenDigits) / asked.source), asked.source, "audio/wav"},
+            {"model", model, "", ""},
+            {"language", asked.language, "", ""},
+            {"response_format", format, "", ""},
+            {"options",
+             absl::StrFormat("{\"beam_size\": %d, \"max_length\": %d}", asked.beam_size,
+                             max_length),
+             "", ""}});
+  }
+
   static ServerProcess* server_;
 };
 
@@ -228,22 +246,10 @@ TEST_F(SpeechExportsTest, WhisperWritesTimesAsTransformersDoes) {
 
 // Segments of a transcription lie between the times.
 TEST_F(SpeechExportsTest, TimesMakeSegments) {
-  httplib::Client http("127.0.0.1", server_->http_port());
-  http.set_read_timeout(60);
   int num_segments = 0;
   for (const Asked& asked : Questions("whisper_times")) {
     SCOPED_TRACE(absl::StrCat(asked.source, " in ", asked.language, ", beam ", asked.beam_size));
-    const auto reply = http.Post(
-        "/v1/audio/transcriptions",
-        httplib::MultipartFormDataItems{
-            {"file", Content(fs::path(kSpokenDigits) / asked.source), asked.source, "audio/wav"},
-            {"model", "whisper_times", "", ""},
-            {"language", asked.language, "", ""},
-            {"response_format", "verbose_json", "", ""},
-            {"options",
-             absl::StrFormat("{\"beam_size\": %d, \"max_length\": %d}", asked.beam_size,
-                             kMostTimed),
-             "", ""}});
+    const auto reply = Transcribe("whisper_times", asked, "verbose_json", kMostTimed);
     ASSERT_TRUE(reply) << httplib::to_string(reply.error());
     ASSERT_EQ(reply->status, 200) << reply->body;
     google::protobuf::Struct answer;
@@ -281,20 +287,10 @@ TEST_F(SpeechExportsTest, MoonshineDecodesAsTransformersGenerates) {
 
 // NeMo's Canary in the languages of sound and text: ONNX Runtime's answers.
 TEST_F(SpeechExportsTest, CanaryTranscribesAsOnnxRuntime) {
-  httplib::Client http("127.0.0.1", server_->http_port());
-  http.set_read_timeout(60);
   std::set<std::string> texts;
   for (const Asked& asked : Questions("canary_speech")) {
     SCOPED_TRACE(absl::StrCat(asked.source, " in ", asked.language, ", beam ", asked.beam_size));
-    const auto reply = http.Post(
-        "/v1/audio/transcriptions",
-        httplib::MultipartFormDataItems{
-            {"file", Content(fs::path(kSpokenDigits) / asked.source), asked.source, "audio/wav"},
-            {"model", "canary_speech", "", ""},
-            {"language", asked.language, "", ""},
-            {"response_format", "text", "", ""},
-            {"options", absl::StrFormat("{\"beam_size\": %d, \"max_length\": 24}", asked.beam_size),
-             "", ""}});
+    const auto reply = Transcribe("canary_speech", asked, "text", 24);
     ASSERT_TRUE(reply) << httplib::to_string(reply.error());
     ASSERT_EQ(reply->status, 200) << reply->body;
     EXPECT_EQ(reply->body, absl::StrCat(asked.text, "\n"));
