@@ -79,9 +79,12 @@ class Neighbours:
 
 
 def revision() -> str:
-    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude=*"],
-                          capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """The commit, with -dirty where tracked files differ from it other than the pages that benchmarks write."""
+    def git(*arguments: object) -> str:
+        return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, check=False).stdout.strip()
+    commit = git("describe", "--always", "--exclude=*")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results.md", ":!docs/images")
+    return commit + ("-dirty" if changed else "") or "unknown"
 
 
 def versions() -> dict[str, str]:
