@@ -1,3 +1,20 @@
+// Admission: one mutex around the RequestQueue, and the waiting of the engine's worker threads.
+// What happens to a request:
+//
+// 1. Enqueue, on the caller's thread: pushed into the queue, or refused. While the queue is full,
+//    CheckFull repeats the refusal from an atomic, without the mutex.
+// 2. Take, on the thread of a stream, between two steps: the stream reports what it has in hand,
+//    sleeps until there is news (WaitForWork), and gets the requests that fit (Fill). The reports
+//    of all streams together are what runs.
+// 3. CountIn wraps the request's `done`: when its answer is given, CountOut returns its share of
+//    the tenant's limits, teaches the estimator how long it took, and reports to the observer.
+// 4. Sweep, at most every kSweepInterval, moves cancelled and expired requests to `dead_`. The next
+//    Take answers them, without the mutex, since callbacks of callers may take long.
+//
+// `news_` counts the events after which a request may fit that did not fit before: a request was
+// queued, an answer was given, a stream has less in hand, a request died. A stream that looked in
+// vain remembers the count in Stream::seen and sleeps until it changes. So there is one condition
+// for all streams, and no event is missed between look and sleep.
 #include "engine/queue/admission.h"
 
 #include <algorithm>
@@ -61,7 +78,7 @@ void Admission::Sweep(absl::Time now) {
   }
   for (std::unique_ptr<Request>& request : queue_.TakeDead(now)) {
     dead_.push_back(std::move(request));
-    ++news_;  // what stood behind it may fit
+    ++news_;  // requests behind it may fit
     SetNotFull();
   }
   next_sweep_ = now + kSweepInterval;
@@ -73,7 +90,7 @@ void Admission::CountIn(int stream, Request& request, const RequestQueue::Share&
   }
   std::visit(
       [&](auto& done) {
-        // It lives until it is answered.
+        // The request lives until it is answered.
         done = [this, done = std::move(done), &request, share, begin = clock_()](auto answer) {
           this->CountOut(request, share, answer, begin);
           done(std::move(answer));
@@ -132,7 +149,7 @@ bool Admission::Reserve(int stream, int64_t more) {
   if (!queue_.Reserve(more, AllRunning().bytes)) {
     return false;
   }
-  // Until the stream's thread says how much it has in hand.
+  // Holds until the stream's thread reports what it has in hand.
   streams_[static_cast<size_t>(stream)].running.bytes += more;
   news_ += more < 0 ? 1 : 0;
   return true;
@@ -185,7 +202,7 @@ int Admission::Threads(int number) {
   const bool is_fixed = options_.num_streams != EngineOptions::kStreamsAsWorkIs;
   int sharing = 0;
   int before = 0;
-  int taken = 0;  // by others, for turns under way
+  int taken = 0;  // by other streams, for turns under way
   for (int i = 0; i < static_cast<int>(streams_.size()); ++i) {
     const Stream& stream = streams_[static_cast<size_t>(i)];
     const bool has_work = stream.turn_started != absl::InfiniteFuture();
@@ -208,8 +225,8 @@ void Admission::WaitForWork(int number, absl::Time next_work) {
   }
   Stream& stream = streams_[static_cast<size_t>(number)];
   stream.turn_started = absl::InfiniteFuture();
-  // A waiting request may not fit while other streams run; it is tried again when a run of
-  // theirs has ended.
+  // A waiting request may not fit while other streams run; it is tried again when a run of another
+  // stream has ended.
   const auto has_news = [this, number, &stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!dead_.empty()) {
       return true;
@@ -230,7 +247,7 @@ void Admission::Ring() {
 
 void Admission::LookForDead() {
   absl::MutexLock lock(&mutex_);
-  Sweep(clock_());  // streams that wait are woken by what it finds
+  Sweep(clock_());  // dead requests wake the streams that wait
 }
 
 void Admission::Fill(int number, Requests& admitted) {
@@ -241,7 +258,8 @@ void Admission::Fill(int number, Requests& admitted) {
     return;
   }
   FairQueue::Room room = queue_.RoomAt(moment);
-  // Of those that take some, the one with the fewest rows is always below this.
+  // An equal share of all rows. The stream with the fewest rows is always below it, so some stream
+  // takes the next request.
   const int64_t share =
       (moment.running.rows + queue_.rows() + moment.num_workers - 1) / moment.num_workers;
   while (stream.running.rows < share) {
@@ -262,28 +280,33 @@ bool Admission::Take(int number, const Reserved& running, absl::Time next_work, 
   {
     absl::MutexLock lock(&mutex_);
     Stream& stream = streams_[static_cast<size_t>(number)];
+    // 1. The turn that has ended teaches the forecasts; what is left of it is the stream's load.
     if (stream.running.rows > 0) {
       queue_.LearnTurn(stream.running.rows, clock_() - stream.turn_started);
     }
     SetRunning(stream, running);
+    // 2. Sleep until there is work.
     WaitForWork(number, running.requests == 0 ? absl::InfiniteFuture() : next_work);
     if (running.requests == 0 && queue_.empty() && dead_.empty()) {
       return false;
     }
     end = end_;
+    // 3. The next turn begins: dead requests leave the queue, and requests that fit join.
     stream.turn_started = clock_();
     Sweep(stream.turn_started);
     Fill(number, admitted);
     dead.swap(dead_);
     num_ending_ += static_cast<int>(dead.size());
   }
+  // 4. Dead requests are answered without the mutex. Until their callers' callbacks are gone, Drain
+  //    waits (num_ending_).
   const absl::Time now = clock_();
   for (const std::unique_ptr<Request>& request : dead) {
     --num_open_;
     request->Fail(request->CheckAlive(now));
   }
   if (const auto count = static_cast<int>(dead.size()); count > 0) {
-    dead.clear();  // and what their callers left with them
+    dead.clear();  // also destroys the callbacks of their callers
     absl::MutexLock lock(&mutex_);
     num_ending_ -= count;
   }
@@ -300,7 +323,7 @@ void Admission::Drain() {
 void Admission::End(absl::Status why) {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
-  ++news_;  // for those who wait for what runs
+  ++news_;  // wakes streams whose running requests wait for their sources
   SetNotFull();
   end_ = std::move(why);
 }
@@ -325,7 +348,7 @@ EngineLoad Admission::load() const {
   for (size_t i = 0; i < streams_.size(); ++i) {
     const absl::Duration turn = std::max(absl::ZeroDuration(), now - streams_[i].turn_started);
     load.turn = std::max(load.turn, turn);
-    // One that takes no work is no sign of life.
+    // A stream that takes no work does not show that the engine is alive.
     load.stalled = i < num_active ? std::min(load.stalled, turn) : load.stalled;
   }
   return load;

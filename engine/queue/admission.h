@@ -20,14 +20,14 @@
 
 namespace beamwright::engine {
 
-// Who holds memory of the engine, and who waits for it.
+// The requests that hold memory of the engine, and the requests that wait for memory.
 struct MemoryLoad {
-  // Those of the queue that others pass because they wait for bytes: how many, how long the first
+  // Queued requests that others pass because they wait for bytes: their number, how long the first
   // of them has waited, and how many bytes it needs.
   int waiting = 0;
   absl::Duration oldest_wait;
   int64_t bytes_waited_for = 0;
-  // Of what runs: sources that arrive while they are searched, and their bytes.
+  // Running requests whose sources arrive while they are searched, and their bytes.
   int streams = 0;
   int64_t stream_bytes = 0;
 };
@@ -37,7 +37,7 @@ class Admission {
  public:
   using Requests = std::vector<std::unique_ptr<Request>>;
 
-  // What it forecasts and sweeps by.
+  // The time of forecasts and sweeps.
   using Clock = absl::Time (*)();
 
   explicit Admission(const EngineOptions& options, Clock clock = SteadyNow);
@@ -46,14 +46,15 @@ class Admission {
   // would be missed, Unavailable while draining.
   absl::Status Enqueue(std::unique_ptr<Request>& request);
 
-  // What Enqueue would say to anybody because the queue is full; OK if there may be room. Next to
-  // nothing, so that it can be asked before a request is prepared.
+  // The refusal that Enqueue gives every request while the queue is full; OK if there may be room.
+  // Costs an atomic load while there is room, so that it can be called before a request is
+  // prepared.
   absl::Status CheckFull() const;
 
-  // Refuses from now on, and returns when everything is answered.
+  // Refuses requests from now on, and returns when all accepted ones are answered.
   void Drain();
 
-  // From now on what was taken is to end at once, with this error.
+  // Running and queued requests are to end at once, with this error.
   void End(absl::Status why);
 
   // For the thread of stream number `stream`: adds to `admitted` what fits in addition to all that
@@ -70,18 +71,18 @@ class Admission {
   // first ones. Where streams are as work is, parts are of those that have work; what another one
   // took for a turn before that is free when its turn ends.
   int Threads(int stream);
-  // There is something to do about what runs: streams that wait look at it.
+  // Wakes the streams that wait: a running request has work again, new frames for example.
   void Ring();
   // Answers cancelled and expired requests of the queue, also while all streams are busy with
   // the requests that they run. For any thread, now and then.
   void LookForDead();
 
-  // The stream's thread was replaced by a new one, which has this in hand.
+  // The stream's thread was replaced by a new one, which runs `running`.
   void Restart(int stream, const Reserved& running);
-  // What a worker that has a model alone (engine/schedule/worker.h) has in hand, in addition to the
-  // streams; nothing: it is forgotten.
+  // What a worker with one slow model (engine/schedule/worker.h) has in hand, in addition to the
+  // streams; no requests: the worker is forgotten.
   void SetApart(const void* worker, const Reserved& running);
-  // What End gave, OK before.
+  // The error of End; OK before End.
   absl::Status end() const {
     absl::MutexLock lock(&mutex_);
     return end_;
@@ -100,12 +101,12 @@ class Admission {
     int threads = 0;                                   // of the turn
     uint64_t seen = 0;                                 // news when it looked into the queue last
   };
-  // What the stream has in hand. Less than before is news: others may have looked for room since
-  // its requests ended, and it may be one that takes no more work itself.
+  // Stores what the stream has in hand. Less than before is news: other streams may have looked for
+  // room since its requests ended, and it may be a stream that takes no more work itself.
   void SetRunning(Stream& stream, const Reserved& running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // How many streams, the first ones, there is work for: the others take none.
+  // The number of streams that there is work for: the first ones. The others take no requests.
   int NumActive() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Until next_work, or there is more.
+  // Sleeps until next_work, or until there is news.
   void WaitForWork(int number, absl::Time next_work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fill(int number, Requests& admitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Reserved AllRunning() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

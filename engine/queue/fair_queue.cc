@@ -1,3 +1,25 @@
+// The queue as nested turns. fair_queue.h says who shares with whom; this is how a ticket enters
+// and leaves:
+//
+//   parties_ (tenants) -> Party::levels (priorities) -> Rings<Client> -> Rings<Call> -> Line (FIFO)
+//
+// Push: 1. CheckPlaces refuses what the queue has no room for, CheckTenant what the tenant may not
+// add. 2. The ticket is counted for its tenant, client and call. 3. Level::Add appends it to its
+// call's line.
+//
+// Pop: 1. PopAside looks at tickets that were chosen before and waited for bytes. 2. NextParty
+// chooses the tenant, by deficit round robin. 3. Next(Party) chooses the priority, by smooth
+// weighted round robin with the weights kTurns.
+// 4. Next(Level) chooses the client and call, by the tags of weighted fair queuing, and passes over
+//    clients that must leave the remaining room to others (MustLeave). 5. VerdictOn compares the
+//    ticket with the room. If it fits, Choose charges its tenant and Run counts it as running. If
+//    it needs rows, only light tickets may pass it. If it needs bytes, it is charged and set aside,
+//    and the loop goes on.
+//
+// By example, deficit round robin: tenants A (weight 2) and B (weight 1) have requests of cost 10.
+// A round gives credit 10 to A and 5 to B (quantum = 10 / 2). A request needs credit above 0 and
+// takes 10 of it, so two requests of A run for each one of B. NextParty adds all rounds at once
+// that are needed until one tenant may run.
 #include "engine/queue/fair_queue.h"
 
 #include <algorithm>
@@ -62,7 +84,7 @@ absl::Status FairQueue::CheckPlaces(const Ticket& ticket) const {
                    absl::StrCat("the queue is full: ", num_streams_,
                                 " streams wait, which have half of its places while calls wait"));
   }
-  // What is larger than the whole queue may still wait alone.
+  // A ticket that is larger than the whole queue may wait if it is the only one.
   if (size_ > 0 && rows_ + ticket.rows > limits_.max_rows) {
     return Refused(reason::kQueueFull,
                    absl::StrCat("the queue is full: requests of ", rows_, " rows wait, and ",
@@ -113,6 +135,7 @@ absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
   Party& party = PartyOf(*ticket);
   BW_RETURN_IF_ERROR(CheckPlaces(*ticket));
   BW_RETURN_IF_ERROR(CheckTenant(*ticket, party, now));
+  // 1. Credit of a time before the queue was last empty does not count any more.
   if (party.epoch != epoch_) {
     party.epoch = epoch_;
     party.credit = 0;
@@ -120,6 +143,7 @@ absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
   if (party.in_lines == 0) {
     ring_.push_back(&party);
   }
+  // 2. Counts of the queue, the tenant, the client and the call.
   ++party.in_lines;
   ++size_;
   num_streams_ += ticket->is_stream ? 1 : 0;
@@ -132,6 +156,8 @@ absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
   Level& level = party.levels[LevelOf(*ticket)];
   const uint64_t client_id = ClientOf(*ticket);
   const uint64_t call_id = ticket->call;
+  // 3. The client's and the call's places among those that take turns. One without a number gets a
+  //    number that no other has.
   const auto client = level.clients.Find(client_id == 0 ? next_own_call_ : client_id,
                                          CountRunning(by_client_, client_id) > 0);
   const auto call = client->calls.Find(call_id == 0 ? next_own_call_ : call_id,
@@ -252,7 +278,7 @@ bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
         continue;
       }
       if (num_wide_ >= room.num_wide && IsWide(ticket.rows, ticket.is_stream) && !IsOnly(ticket)) {
-        continue;  // others pass, however many of these there are
+        continue;  // passed over, however many such clients there are
       }
       if (!MustLeave(ticket, room)) {
         next = {client, call, call->line.begin()};
@@ -266,8 +292,8 @@ bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
   return false;
 }
 
-// The level with the most credit after everybody that waits has had its turns: each gets its share
-// in as even an order as there is.
+// The level with the most credit after each level that has tickets has gained its turns (smooth
+// weighted round robin): in 21 choices 16, 4 and 1 go to the three levels, spread evenly.
 int FairQueue::Next(Party& party, const Room& room, Place& next) const {
   int best = -1;
   int most = std::numeric_limits<int>::min();
@@ -285,7 +311,8 @@ int FairQueue::Next(Party& party, const Room& room, Place& next) const {
 }
 
 bool FairQueue::MayRun(const Party& party, const Ticket& ticket) {
-  // One may always run: limits may have been lowered since it was queued.
+  // A tenant without a running request may always run one: its limits may have been lowered since
+  // the request was queued.
   return party.running == 0 || (party.running < party.limits.max_running &&
                                 ticket.rows <= party.limits.max_rows - party.running_rows);
 }
@@ -314,13 +341,15 @@ FairQueue::Verdict FairQueue::VerdictOn(const Ticket& ticket, const Room& room) 
 }
 
 FairQueue::Party* FairQueue::NextParty(const Room& room) {
+  // 1. The credit of a round, for weight 1: so that the heaviest tenant's share is one request of
+  //    the largest cost.
   double heaviest = 0;
   for (const Party* party : ring_) {
     heaviest = std::max(heaviest, party->limits.weight);
   }
-  // What weight 1 gets in a round: enough for one request of the heaviest.
   const double quantum = largest_cost_ / heaviest;
   for (;;) {
+    // 2. The first tenant in the ring with credit; or the number of rounds until one has some.
     double rounds = std::numeric_limits<double>::infinity();
     for (auto at = ring_.begin(); at != ring_.end(); ++at) {
       Party& party = **at;
@@ -337,7 +366,7 @@ FairQueue::Party* FairQueue::NextParty(const Room& room) {
     if (std::isinf(rounds)) {
       return nullptr;
     }
-    // As many rounds at once as it takes until one party may spend.
+    // 3. That many rounds at once, for all tenants that may run.
     for (Party* party : ring_) {
       if (MayRun(*party, room)) {
         party->credit += rounds * quantum * party->limits.weight;
@@ -352,7 +381,7 @@ std::unique_ptr<Ticket> FairQueue::Unlink(Party& party, Level& level, const Plac
   level.credit = level.empty() ? 0 : level.credit;
   if (--party.in_lines == 0) {
     ring_.remove(&party);
-    // Nothing is saved up while nothing is asked; debts stay.
+    // A tenant without waiting tickets saves no credit; its debts stay.
     party.credit = std::min(party.credit, 0.0);
   }
   return ticket;
@@ -382,6 +411,7 @@ void FairQueue::CountOut(Party& party, const Ticket& ticket) {
 
 std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place& place) {
   Level& level = party.levels[static_cast<size_t>(chosen)];
+  // 1. Each level with tickets gains its turns, and the chosen level pays for all of them.
   int turns = 0;
   for (size_t i = 0; i < kTurns.size(); ++i) {
     if (!party.levels[i].empty()) {
@@ -390,13 +420,15 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place&
     }
   }
   level.credit -= turns;
+  // 2. The tenant pays the cost; without credit it goes to the end of the ring.
   party.credit -= (*place.at)->cost;
   if (party.credit <= 0) {
     ring_.remove(&party);
     ring_.push_back(&party);
   }
-  // Clients that left a while ago still count: the turns of clients that came with them are due no
-  // earlier.
+  // 3. The number of clients that share the work decides how fast their turns become due. It falls
+  //    slowly, so that clients which left a while ago still count, and turns of clients that came
+  //    with them are not due earlier.
   constexpr double kForget = 1.0 / 16;
   const auto present = static_cast<double>(std::max(by_client_.size(), level.clients.by_id.size()));
   level.sharing = std::max(present, level.sharing - kForget);
@@ -444,9 +476,11 @@ bool FairQueue::PopAside(const Room& room, std::unique_ptr<Ticket>& ticket) {
 
 std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
   std::unique_ptr<Ticket> ticket;
+  // 1. A ticket that was set aside, if its bytes are free now or others may not pass it any more.
   if (PopAside(room, ticket) || ticket != nullptr) {
     return ticket;
   }
+  // 2. The choice, until a ticket fits, or all that remain must wait.
   Room left = room;
   while (Party* const party = NextParty(left)) {
     Place next;
@@ -456,7 +490,8 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
       if ((*next.at)->cost <= left.light_cost || left.max_cost <= left.light_cost) {
         return nullptr;
       }
-      // Light ones may pass it. What they take does not keep it from having its rows in the end.
+      // Light tickets may pass it, in rows that are kept for them: so it has its own rows in the
+      // end.
       left.max_cost = left.light_cost;
       left.rows =
           verdict == Verdict::kWaitsForRows ? std::min(left.rows, left.rows_of_light) : left.rows;
@@ -502,7 +537,7 @@ bool FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t
 
 std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDeadOf(Party& party, Level& level,
                                                            absl::Time now) {
-  // Found before any is taken: call and client go with their last ticket.
+  // All are found before any is taken out: a call and a client are erased with their last ticket.
   std::vector<Place> found;
   for (auto* const clients : {&level.clients.waiting, &level.clients.running}) {
     for (auto client = clients->begin(); client != clients->end(); ++client) {
@@ -529,7 +564,8 @@ std::vector<std::unique_ptr<Ticket>> FairQueue::TakeDead(absl::Time now) {
   std::vector<std::unique_ptr<Ticket>> dead;
   for (auto at = aside_.begin(); at != aside_.end();) {
     if (IsDead(*at->ticket, now)) {
-      at->party->credit = std::min(at->party->credit + at->ticket->cost, 0.0);  // it had paid
+      at->party->credit = std::min(at->party->credit + at->ticket->cost,
+                                   0.0);  // gives back the cost that Choose took
       CountOut(*at->party, *at->ticket);
       dead.push_back(std::move(at->ticket));
       at = aside_.erase(at);

@@ -1,27 +1,27 @@
-// FairQueue: what waits for the engine, and who goes next. It knows no thread, no clock and no
-// model: times are given, and what is queued is a Ticket with its price.
+// FairQueue: the requests that wait for the engine, and which of them is next. It knows no thread,
+// no clock and no model: times are given, and what is queued is a Ticket with its price.
 //
 // Three choices are nested. Tenants share by deficit round robin: each round a tenant may spend, in
-// proportion to its weight, on the cost of its requests, and who has overdrawn waits until the
-// rounds have paid for it. Of a tenant, priorities alternate 16 : 4 : 1. Of a priority, clients
-// take turns source by source, and those of which no source runs go before those of which some do.
-// A turn is due when a fair share of the work since the client began to wait would have paid for
-// its source (weighted fair queuing): equal sources go in the order of their coming, and a short
-// one does not wait for the turns of a hundred long ones.
-// Some room is kept for them (Room): so a client with thousands of sources delays a call of one by
-// one source, and not until what it runs has ended. A client is a connection, or a call where that
-// is unknown. The calls of a client take turns by the same rules, and half of the room that is kept
-// is for those of which no source runs. Where all that runs takes its steps together, a client that
-// runs one source waits for every row of a client that runs hundreds: Room bounds those too.
-// Nothing that may run ever starves.
+// proportion to its weight, on the cost of its requests, and a tenant that has overdrawn waits
+// until the rounds have paid for it. Of a tenant, priorities alternate 16 : 4 : 1. Of a priority,
+// clients take turns source by source, and clients without a running source go before clients with
+// one. A turn is due when a fair share of the work since the client began to wait would have paid
+// for its source (weighted fair queuing): equal sources go in the order of their arrival, and a
+// short source does not wait for the turns of a hundred long ones. Some room is kept for clients
+// without a running source (Room): so a client with thousands of sources delays a call of one by
+// one source, and not until all that it runs has ended. A client is a connection, or a call where
+// that is unknown. The calls of a client take turns by the same rules, and half of the room that is
+// kept is for calls without a running source. Where all that runs takes its steps together, a
+// client that runs one source waits for every row of a client that runs hundreds: Room bounds those
+// too. No request that may run starves.
 //
-// Choice and room are apart. The choice names the next ticket; VerdictOn says whether it fits. A
+// Choice and room are separate. The choice names the next ticket; VerdictOn says whether it fits. A
 // tenant at its running limits is passed over. A ticket that needs more rows than are free is
 // waited for: rows are free again after a few steps, and a wide beam is not overtaken for ever by
 // narrow ones; but tickets of an eighth of the cost of what runs may pass it, in rows that are kept
-// for them. A ticket that needs more bytes is set aside, and others pass it: bytes may be held
-// for minutes, by streams. Where it waits for running calls, kMostPasses others pass it; where it
-// waits for streams to end, holding up the calls would not help it, and any number may pass.
+// for them. A ticket that needs more bytes is set aside, and others pass it: bytes may be held for
+// minutes, by streams. Where it waits for running calls, kMostPasses others pass it; where it waits
+// for streams to end, holding up the calls would not help it, and any number may pass.
 #ifndef BEAMWRIGHT_ENGINE_QUEUE_FAIR_QUEUE_H_
 #define BEAMWRIGHT_ENGINE_QUEUE_FAIR_QUEUE_H_
 
@@ -44,11 +44,11 @@
 
 namespace beamwright::engine {
 
-// A request in the queue; derived from by what is to be queued.
+// A request in the queue; requests derive from it.
 struct Ticket {
   virtual ~Ticket() = default;
 
-  TenantPtr tenant;  // null: that of everybody without a name
+  TenantPtr tenant;  // null: the tenant of callers without a name
   int priority = kNormalPriority;
   uint64_t call = 0;          // 0: a call with one request
   uint64_t client = 0;        // 0: the call is its own client
@@ -119,16 +119,16 @@ class FairQueue {
   bool Ended(const TenantPtr& tenant, int rows, uint64_t call = 0, uint64_t client = 0,
              bool is_stream = false);
 
-  // Those that are cancelled or past their deadline, wherever they stand.
+  // Takes out the tickets that are cancelled or past their deadline.
   std::vector<std::unique_ptr<Ticket>> TakeDead(absl::Time now);
 
   int size() const { return size_; }
-  // Of them, those that are no streams.
+  // Waiting tickets that are not streams.
   int num_calls() const { return size_ - num_streams_; }
   // All calls are refused because there are too many requests.
   bool is_full() const { return PlacesTaken(/*is_newcomer=*/true) >= limits_.max_requests; }
 
-  // Those that others pass because they wait for bytes.
+  // The tickets that were set aside: others pass them because they wait for bytes.
   struct Aside {
     int size = 0;
     absl::Time oldest = absl::InfiniteFuture();  // when the first of them was accepted
@@ -140,7 +140,7 @@ class FairQueue {
   int64_t rows() const { return rows_; }
   int64_t bytes() const { return bytes_; }
   double cost() const;  // of all that wait
-  // When the one that waits longest was accepted; infinite future if none waits.
+  // When the ticket that waits longest was accepted; infinite future without one.
   absl::Time oldest() const;
 
   // Cost of what goes before the ticket if it is queued now, at most. Of its client: what waits of
@@ -158,13 +158,13 @@ class FairQueue {
   // Turns of the priorities while all of them wait.
   static constexpr std::array<int, 3> kTurns = {16, 4, 1};
 
-  // Those who take turns, with a number and a flag `runs`.
+  // Clients or calls that take turns. A member has a number `id` and a flag `runs`.
   template <typename Member>
   struct Rings {
     using Ring = std::list<Member>;
     using At = typename Ring::iterator;
-    Ring waiting;  // those of which no source runs, by their tags; the first is next
-    Ring running;  // the others, which are next when none is in `waiting`
+    Ring waiting;  // members without a running source, by their tags; the first is next
+    Ring running;  // the other members, which are next when `waiting` is empty
     std::map<uint64_t, At> by_id;
     double work = 0;  // that each member would have got by now, if all got the same
 
@@ -183,19 +183,19 @@ class FairQueue {
       own.back().runs = runs;
       return by_id.emplace(id, std::prev(own.end())).first->second;
     }
-    // It waits from now on in the ring that `runs` says: it came, had its turn, or changes the
-    // ring.
+    // The member waits from now on in the ring that `runs` says: it is new, had its turn, or
+    // changes the ring.
     void Begin(At at, bool runs) {
       at->start = work;
       Settle(at, runs);
     }
-    // The ticket that is next of it is another one.
+    // The member's next ticket has changed.
     void Renew(At at) {
       if (at->tag != at->start + at->next_cost()) {
         Settle(at, at->runs);
       }
     }
-    // Where its tag belongs, behind equal ones.
+    // Moves the member to where its tag belongs, behind equal tags.
     void Settle(At at, bool runs) {
       Ring& to = ring(runs);
       to.splice(to.end(), ring(at->runs), at);
@@ -266,7 +266,7 @@ class FairQueue {
     absl::Time filled = absl::InfinitePast();
   };
 
-  // Chosen, and paid for by its party, but there were not the bytes.
+  // A ticket that was chosen and charged to its party, but whose bytes were not free.
   struct SetAside {
     std::unique_ptr<Ticket> ticket;
     Party* party;
@@ -286,7 +286,7 @@ class FairQueue {
   }
   // Most that a client has in the queue without an excess.
   int MostOfAClient() const { return std::max(1, limits_.max_requests / 64); }
-  // Nothing of its client waits or runs.
+  // No ticket of its client waits or runs.
   bool IsNewcomer(const Ticket& ticket) const { return by_client_.count(ClientOf(ticket)) == 0; }
   absl::Status CheckPlaces(const Ticket& ticket) const;
   absl::Status CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const;
@@ -297,10 +297,10 @@ class FairQueue {
     return is_stream ? 0 : std::max(rows, kNarrow);
   }
   static Verdict VerdictOn(const Ticket& ticket, const Room& room);
-  // Its client has rows running, and must leave what is kept for others, or half of it if its call
-  // has none; or it has as many as it may.
+  // The ticket's client has rows running and must leave the room that is kept for other clients, or
+  // half of it if the ticket's call has no rows running; or the client runs as many rows as it may.
   bool MustLeave(const Ticket& ticket, const Room& room) const;
-  // Its client has no other one.
+  // Its client has no other ticket.
   bool IsOnly(const Ticket& ticket) const;
   // The next ticket of a level that need not leave; false without one.
   bool Next(Level& level, const Room& room, Place& next) const;
@@ -312,18 +312,18 @@ class FairQueue {
   Party* NextParty(const Room& room);
   // The ticket, which has had its turn.
   std::unique_ptr<Ticket> Choose(Party& party, int level, const Place& place);
-  // The first that is aside and fits. True: one that is aside must go first and does not fit.
+  // The first ticket set aside that fits. True: one of them must go first and does not fit.
   bool PopAside(const Room& room, std::unique_ptr<Ticket>& ticket);
-  // It counts as running.
+  // The ticket counts as running from now on.
   std::unique_ptr<Ticket> Run(Party& party, std::unique_ptr<Ticket> ticket);
   // CostAhead, as if there were no other tenant.
   double CostAheadWithin(const Party& party, const Ticket& ticket) const;
   // Takes `at` out of its line; the caller knows where it stands.
   std::unique_ptr<Ticket> Unlink(Party& party, Level& level, const Place& place,
                                  double num_clients = 0);
-  // It waits no longer.
+  // The ticket does not wait any more.
   void CountOut(Party& party, const Ticket& ticket);
-  // A source of the client runs now, or none does any more; and of the call.
+  // The client, or the call, has a running source from now on, or has none any more.
   static void SetRuns(Party& party, uint64_t client, bool runs);
   static void SetRuns(Party& party, uint64_t client, uint64_t call, bool runs);
   std::vector<std::unique_ptr<Ticket>> TakeDeadOf(Party& party, Level& level, absl::Time now);

@@ -1,3 +1,25 @@
+// A source in the request's form becomes the tensors that the model reads, or an error that names
+// the field. PrepareSource has one function for each form:
+//
+//   text            FromText           tokens of the codec, padded    -> encoder_input [1, length]
+//   ids             FromIds            checked, and padded            -> encoder_input [1, length]
+//   features        FromFeatures       a tensor as the encoder reads  -> encoder_input [1, ...],
+//                                      or frames for a search without an encoder -> decoder_inputs
+//   audio           FromAudio          features by the front end       -> encoder_input
+//   picture         FromPicture        pixels of a PNG or JPEG file    -> encoder_input
+//   decoder_inputs  FromDecoderInputs  states and memories by name     -> decoder_inputs
+//   state           FromState          a state that an answer carried  -> state
+//   none            FromNothing        language models: states start from constants
+//
+// 1. Before anything large is computed, sizes are checked: text by its bytes (CheckSize), sound by
+//    its samples.
+// 2. The form is converted, and its type, shape and elements are checked against the graph's
+//    Parameter (ToTensor, CheckFinite). What passes here cannot fail inside the graph as an
+//    INTERNAL error.
+// 3. The length is checked against the model's limits (CheckLength), for a piece of a stream only
+//    the largest (CheckPieceLength).
+// 4. AddFurtherInputs adds the encoders' other inputs, from the request or from constants of the
+//    bundle.
 #include "engine/request/prepared_source.h"
 
 #include <algorithm>
@@ -15,7 +37,7 @@
 namespace beamwright::engine {
 namespace {
 
-// What is not a number in one request's tensor would come out as INTERNAL, steps later.
+// Refuses NaN and infinity: they would fail the request as INTERNAL, steps later.
 absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
   if (!ops::IsFloat(tensor.dtype())) {
     return absl::OkStatus();
@@ -36,8 +58,8 @@ absl::Status CheckFinite(const std::string& field, const ops::Tensor& tensor) {
   return check(absl::MakeConstSpan(values.data<float>(), count));
 }
 
-// taken: the type that the graph takes. NumPy's numbers are f64 by default:
-// they are rounded where f32 is taken.
+// The tensor of a message, with an axis of rows [1, ...] in front. taken: the element type of the
+// graph's Parameter. f64, NumPy's default, is rounded where the graph reads f32.
 absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor& proto,
                                      ops::DType taken) {
   absl::StatusOr<ops::DType> dtype = ops::ParseDType(proto.dtype());
@@ -72,7 +94,7 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
   return tensor;
 }
 
-// Of a source, or of a piece of one.
+// The limits that hold for a source and for a piece of one.
 absl::Status CheckPieceLength(const DecodeModel& model, int64_t length) {
   if (length == 0) {
     return Invalid("source is empty");
@@ -96,8 +118,8 @@ absl::Status CheckLength(const DecodeModel& model, int64_t length) {
   return CheckLeastLength(model, length);
 }
 
-// Fills a source up to the length of all (TextConfig.pad_to_length). Limits are those of what a
-// request brings.
+// Pads a source to the length of all sources (TextConfig.pad_to_length). The largest length limits
+// the request's tokens, the smallest length the padded source.
 absl::Status Pad(const DecodeModel& model, std::vector<int32_t>& ids) {
   BW_RETURN_IF_ERROR(CheckPieceLength(model, static_cast<int64_t>(ids.size())));
   const auto length = static_cast<size_t>(model.config().source().pad_to_length());
@@ -113,7 +135,7 @@ std::string WithoutRows(const ops::PartialShape& shape) {
   return ops::PartialShape(ops::Shape(shape.dims().begin() + 1, shape.dims().end())).ToString();
 }
 
-// What the encoder takes, for people: "'frames' f32[?, 80]".
+// An input of the encoder in messages: "'frames' f32[?, 80]".
 std::string Takes(const std::string& name, const ops::ValueInfo& info) {
   return absl::StrCat("'", name, "' ", ops::Name(info.dtype), WithoutRows(info.shape));
 }
@@ -140,7 +162,8 @@ absl::StatusOr<ops::Tensor> IdTensor(const DecodeModel& model, absl::Span<const 
   return tensor;
 }
 
-// Encoding takes many times a text's size: one that cannot be short enough is refused before.
+// Refuses a text that must have too many tokens before it is encoded, which takes many times its
+// size in memory.
 absl::Status CheckSize(const DecodeModel& model, const std::string& text) {
   constexpr int64_t kMostBytesOfAToken = 256;
   constexpr int64_t kAnyway = 1 << 16;
@@ -153,7 +176,7 @@ absl::Status CheckSize(const DecodeModel& model, const std::string& text) {
   return absl::OkStatus();
 }
 
-// A source of `field` that only an encoder can read.
+// Refuses a source of `field`, which only an encoder can read, for a model without one.
 absl::Status CheckHasEncoder(const DecodeModel& model, const std::string& field) {
   return model.has_encoder()
              ? absl::OkStatus()
@@ -222,7 +245,8 @@ absl::StatusOr<ops::Tensor> ReadFrames(const DecodeModel& model, const v1::Tenso
   return tensor;
 }
 
-// What the encoder would have computed, of a model that has none and is searched by frames.
+// Frames of a model without an encoder that is searched by frames: what an encoder elsewhere
+// computed.
 absl::Status FromFrames(const DecodeModel& model, const v1::Tensor& features,
                         PreparedSource& prepared) {
   BW_ASSIGN_OR_RETURN(
@@ -232,7 +256,7 @@ absl::Status FromFrames(const DecodeModel& model, const v1::Tensor& features,
   return absl::OkStatus();
 }
 
-// For an encoder that reads chunk by chunk, of any length.
+// Features of any length, for an encoder that reads chunk by chunk.
 absl::Status FromChunkFeatures(const DecodeModel& model, const v1::Tensor& features,
                                PreparedSource& prepared) {
   const int64_t width = model.parts().encoder()->streaming->width;
@@ -284,7 +308,7 @@ absl::Status FromAudio(const DecodeModel& model, const v1::Audio& audio, Prepare
     });
   }
   sound::SoundStream stream(front_end, *format);
-  // Before all of it is computed.
+  // The number of frames is checked before the features are computed.
   const int64_t samples = static_cast<int64_t>(audio.data().size()) / format->sample_bytes();
   const int64_t at_own_rate = samples * front_end->sample_rate() / format->sample_rate;
   BW_RETURN_IF_ERROR(
@@ -338,6 +362,8 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
     return status::InvalidField("source.decoder_inputs.source_length", given.source_length(),
                                 " is outside [1, ", most, "]; 0 takes the memory's length");
   }
+  // 1. One tensor for each input of the decoder, in the decoder's order: given by the request, or a
+  //    constant.
   size_t used = 0;
   int64_t length = given.source_length();
   std::string measured;  // the first memory whose extent the request chooses
@@ -366,6 +392,7 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
         ops::Tensor tensor,
         ToTensor(field, it->second, decoder.decoder.node(input.node).outputs[0].dtype));
     BW_RETURN_IF_ERROR(status::AtField(CheckParameter(decoder.decoder, input.node, tensor), field));
+    // 2. Memories say how long the source is, and must agree.
     if (!input.is_state && length == 0 && tensor.rank() > 1) {
       length = tensor.dim(1);
     }
@@ -380,6 +407,7 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
     }
     prepared.decoder_inputs.push_back(std::move(tensor));
   }
+  // 3. No input may be left over, and the length must be known.
   if (used != given.states().size() + given.memory().size()) {
     return status::InvalidField(
         "source.decoder_inputs", "there are inputs that the decoder does not take; it takes ",
@@ -397,9 +425,9 @@ absl::Status FromDecoderInputs(const DecodeModel& model, const v1::DecoderInputs
   return absl::OkStatus();
 }
 
-// A source of which nothing is set.
+// An empty source: a language model starts from constants.
 absl::Status FromNothing(const DecodeModel& model, PreparedSource& prepared) {
-  // What counts as the source's length, from which defaults of max_length follow.
+  // Counts as the source's length, from which the default of max_length follows.
   constexpr int kLength = 50;
   if (!TakesEmptySources(model)) {
     return Invalid("source is empty: set text, ids, features, decoder_inputs, audio or picture");
@@ -415,7 +443,7 @@ absl::Status FromState(const DecodeModel& model, absl::string_view key, absl::st
   return FromNothing(model, prepared);
 }
 
-// Integers beyond a table would fail inside the encoder.
+// Refuses integers beyond the rows of a table that they index: they would fail in the encoder.
 absl::Status CheckInTable(const FurtherInput& input, const std::string& field,
                           const ops::Tensor& tensor) {
   if (input.table_rows < 0) {

@@ -1,3 +1,23 @@
+// One engine thread's turn, and the look that the supervisor takes at it from another thread
+// (continuous batching; the watchdog for runs of a graph).
+//
+// Turn, on the worker's thread, between two calls of Admission::Take:
+// 1. EncodeSome: new requests are encoded, up to max_encode_positions, so that running ones do not
+//    wait long. TakeGroups forms batches of one model; EncodeGroups runs them and Join hands the
+//    requests to the model's driver.
+// 2. StepAll: each driver takes one step for all its requests. A model has two drivers, for narrow
+//    and for wide requests; MayStep lets the wide one run when the narrow ones have had their time
+//    (owed_). A driver without requests is parked.
+//
+// Look, on the supervisor's thread, while a run of a graph may be under way:
+// 1. LookAtInbox answers dead requests among those handed over.
+// 2. LookAtRun, for runs above kPatience: a slow model gets this worker alone (KeepOnly); cancelled
+//    and expired requests are answered at once; a run that only dead requests wait for, or that
+//    exceeds step_timeout, is interrupted. Slow runs count against their model (Quarantine).
+//
+// A worker that has one slow model alone takes requests from HandOver through its inbox
+// (TakeHandedOver), and ends when none has come for kLinger. The mutex of Underway guards what the
+// run is made of; `mutex_` guards the inbox.
 #include "engine/schedule/worker.h"
 
 #include <algorithm>
@@ -14,15 +34,15 @@
 namespace beamwright::engine {
 namespace {
 
-// A run that takes no longer is left alone: who is dead in it is answered when it ends.
+// Shorter runs are not inspected: cancelled requests are answered when the run ends.
 constexpr absl::Duration kPatience = absl::Milliseconds(100);
 
-// How long one that is alone waits for more requests of its model before it ends.
+// How long a worker with one model waits for more requests of it before its thread ends.
 constexpr absl::Duration kLinger = absl::Seconds(10);
 
 // A request with more rows, for each thread, is wide.
 constexpr int kNarrowRows = 16;
-// The time of narrow requests for that of wide ones.
+// The time of narrow requests' steps for each unit of time of wide requests' steps.
 constexpr double kNarrowShare = 2;
 
 absl::Status TimedOut(absl::Duration took) {
@@ -93,6 +113,7 @@ std::vector<EncodeGroup> Worker::TakeGroups(int64_t positions) {
 void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
   const PhaseScope phase(Phase::kPrepare);
   const StepProfile::Here undivided(nullptr);
+  // 1. The requests count as started, and hold what they need while they are encoded.
   const absl::Time begin = SteadyNow();
   const std::shared_ptr<const DecodeModel> model = groups[0].requests[0]->model;
   absl::Time deadline = absl::InfinitePast();
@@ -106,6 +127,7 @@ void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
     }
     deadline = std::max(deadline, group.deadline);
   }
+  // 2. The run. Requests of an interrupted run that are still wanted come back in `again`.
   Requests ready;
   Requests again;
   try {
@@ -115,7 +137,7 @@ void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
     // The requests were answered when they were destroyed.
   }
   encoding_ = {};
-  // Loops look at the deadline themselves.
+  // 3. Loops look at the deadline themselves: a run that ended late by it counts against the model.
   const absl::Time now = SteadyNow();
   if (now > deadline && now - begin >= options_.slow_step && !underway_.was_interrupted() &&
       !underway_.interruption().raised()) {
@@ -190,7 +212,7 @@ void Worker::Step(const Key& key, Driver& driver) {
   try {
     facts.selection = driver.Step(context_, options_.observer, &underway_);
   } catch (const std::bad_alloc&) {
-    // What ran is given up: the memory that it held is what the next requests need.
+    // The running requests fail: the next ones need the memory that they held.
     driver.FailAll(status::OutOfMemory());
   }
   if (driver.num_done() > before) {
@@ -211,8 +233,8 @@ void Worker::Step(const Key& key, Driver& driver) {
 }
 
 void Worker::StepAll() {
-  // Models take turns, step by step; one without work is let go. During a step other models may be
-  // taken out, so the next one is looked up.
+  // Models take turns, step by step; a driver without work is parked. During a step KeepOnly may
+  // move other drivers to another worker, so the position is looked up again.
   for (auto it = drivers_.begin(); it != drivers_.end();) {
     const Key key = it->first;
     Step(key, *it->second);
@@ -235,7 +257,7 @@ void Worker::EndAll(const absl::Status& why) {
     try {
       driver->End(why);
     } catch (const std::bad_alloc&) {
-      driver->FailAll(why);  // what of them has no answer yet
+      driver->FailAll(why);  // those without an answer yet
     }
   }
 }
@@ -252,7 +274,7 @@ Worker::Left Worker::AnswerMeanwhile(const Underway::Work& work, absl::Time now,
   }
   Left left;
   for (Request* const request : work.requests) {
-    // Of a step: its driver has looked.
+    // Requests of a step were looked at by their driver; here those of an encoder run.
     if (work.driver == nullptr && !request->is_answered) {
       const absl::Status status = end.ok() ? request->CheckAlive(now) : end;
       if (!status.ok()) {
@@ -293,8 +315,8 @@ void Worker::LookAtRun(absl::Time now, const absl::Status& end,
   if (is_slow && !is_alone_) {
     slow(*work.model);
   }
-  // 2. Requests that nothing is computed for any more get their answer. If one of them took part in
-  // the run, those who are left repeat it without them: perhaps it was one of these.
+  // 2. Cancelled and expired requests are answered. If one of them took part in a slow run, the
+  // others repeat the run without it: perhaps its source made the run slow.
   const Left left = AnswerMeanwhile(work, now, end);
   const bool is_late = left.there && took >= options_.step_timeout;
   if (underway_.interruption().raised() || !(is_late || !left.there || (left.gone && is_slow))) {
@@ -311,7 +333,7 @@ void Worker::LookAtRun(absl::Time now, const absl::Status& end,
     is_out = quarantine_.GivenUp(*work.model, now);
   }
   underway_.interruption().Raise();
-  // 4. The model is out of service from now on: all that waits for it here is refused.
+  // 4. The model is out of service from now on: requests that wait for it here are refused.
   if (is_out) {
     const absl::Status out = quarantine_.CheckHung(*work.model, now);
     if (is_alone_) {
@@ -378,8 +400,8 @@ bool Worker::TakeHandedOver(Requests& admitted, absl::Status& end) {
     mutex_.AwaitWithTimeout(absl::Condition(&has_news), kLook);
   }
   end = admission_.end();
-  // Half of what there is room for is left to other models. Streams that wait hold no rows: they
-  // must not keep everybody else out.
+  // Half of all rows and bytes are left to other models. Streams that wait hold no rows: they must
+  // not keep other requests out.
   admitted = inbox_.TakeFront(options_.max_rows / 2 - running.rows,
                               options_.max_bytes / 2 - running.bytes, running.rows == 0);
   running += ReservedFor(admitted);

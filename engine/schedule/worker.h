@@ -1,13 +1,14 @@
-// Worker: what one engine thread works on: requests that wait for their encoder, and those that are
-// stepped, by model. The supervisor looks after workers whose encoder run or step takes long. Such
-// a worker keeps its slow model alone (KeepOnly): another one gets the other models, and further
-// requests of the slow model are handed over to it.
+// Worker: the requests of one engine thread (continuous batching): requests that wait for their
+// encoder, and running ones, by model. The supervisor looks after workers whose encoder run or step
+// takes long. Such a worker keeps its slow model alone (KeepOnly): another worker gets the other
+// models, and further requests of the slow model are handed over to it.
 //
-// All requests of a driver take their steps together, so one with many rows makes every step long,
-// and so does one with a pattern, whose states may take long to find. A model therefore has two
-// drivers, the second one for these wide requests, and they take turns by time: while both have
-// work, wide steps have a third of it, or less if narrow ones have more rows. Where weights come
-// from memory, a step of more rows is hardly longer, and all rows share it. Private to engine/.
+// All requests of a driver take their steps together, so a request with many rows makes every step
+// long, and so does a request with a pattern, whose states may take long to find. A model therefore
+// has two drivers, the second one for these wide requests, and they take turns by time: while both
+// have work, wide steps have a third of it, or less if narrow ones have more rows. Where weights
+// come from memory, a step of more rows is hardly longer, and all rows share it. Private to
+// engine/.
 #ifndef BEAMWRIGHT_ENGINE_SCHEDULE_WORKER_H_
 #define BEAMWRIGHT_ENGINE_SCHEDULE_WORKER_H_
 
@@ -28,7 +29,7 @@
 
 namespace beamwright::engine {
 
-// Of one thread, but for HandOver, Stop, has_ended and Look.
+// Used by one thread; HandOver, Stop, has_ended and Look may be called on any.
 class Worker {
  public:
   using Requests = std::vector<std::unique_ptr<Request>>;
@@ -38,40 +39,40 @@ class Worker {
          const Interruption* interruption);
 
   Reserved Running() const;
-  // When there is something to do about it if nothing happens until then.
+  // When a turn is due if no request or frame arrives before.
   absl::Time next_work() const;
-  // What its thread's work must look at.
+  // The flag that the graphs run by this worker look at.
   const Interruption* interruption() { return &underway_.interruption(); }
-  // From its next turn on; before, an equal part of all.
+  // Threads of its turns from the next one on; at first an equal part of all.
   void SetThreads(int threads) { context_.num_threads = threads; }
   int num_threads() const { return context_.num_threads; }
   // Takes in what was admitted, encodes some of what waits, and steps every model once. `end`: as
   // Admission::Take gave it.
   void Turn(Requests admitted, const absl::Status& end);
 
-  // It has one model, and other workers go on without it.
+  // Whether it has one slow model alone.
   bool is_alone() const { return is_alone_; }
-  // Of one that is alone: takes requests that were handed over, and waits for them while there is
-  // nothing else to do. False: its thread is to end, since none came for a while. `end`: as for
+  // For a worker that is alone: takes requests that were handed over, and waits for them while it
+  // has no other work. False: the thread is to end, since none came for a while. `end`: as for
   // Turn.
   bool TakeHandedOver(Requests& admitted, absl::Status& end);
   // The last call of its thread.
   void SetEnded();
 
-  // For any thread: takes a request of the model that it has alone. False: it has no such model.
+  // For any thread: takes a request of the model that the worker has alone. False: it has another.
   bool HandOver(std::unique_ptr<Request>& request);
-  // Its thread is to wait for requests no longer.
+  // The thread is not to wait for requests any more.
   void Stop();
   bool has_ended() const;
-  // Looks at the run that is under way. If it takes long, requests of this worker that are past
-  // their deadline or cancelled get their answer now, as all do when `end` is not OK. A run without
-  // waiting requests is interrupted; so is, after slow_step, one that a request has left, for the
-  // others to repeat it without them; and after step_timeout any. Calls `slow`, under the lock of
-  // the run, if it takes longer than slow_step and the worker is not alone.
+  // Looks at the run that is under way. If it takes long, cancelled and expired requests of this
+  // worker are answered now, and all of them when `end` is not OK. A run without waiting requests
+  // is interrupted; after slow_step also a run with an answered request, which the remaining
+  // requests repeat without it; and after step_timeout any run. Calls `slow`, under the lock of the
+  // run, if it takes longer than slow_step and the worker is not alone.
   void Look(absl::Time now, const absl::Status& end,
             absl::FunctionRef<void(const DecodeModel&)> slow);
-  // For `slow`: moves all that is not of `model` to `rest`, which must be new, and is alone from
-  // now on.
+  // For `slow`: moves requests and drivers of other models to `rest`, which must be new; the worker
+  // is alone with `model` from now on.
   void KeepOnly(const DecodeModel& model, Worker& rest);
 
  private:
@@ -83,7 +84,7 @@ class Worker {
   // Requests that it does not fail join the running ones.
   void EncodeGroups(absl::Span<EncodeGroup> groups);
   void Join(const std::shared_ptr<const DecodeModel>& model, Requests ready);
-  // What is stepped together.
+  // The key of a driver: its requests are stepped together.
   struct Key {
     const DecodeModel* model = nullptr;
     bool is_wide = false;
@@ -95,9 +96,9 @@ class Worker {
   bool MayStep(const Key& key, absl::Time now) const;
   void Step(const Key& key, Driver& driver);
   void StepAll();
-  // Ends all that was taken so far; what waits is taken in the next turns, and ended as well.
+  // Ends all requests taken so far; queued requests are taken in the next turns and ended as well.
   void EndAll(const absl::Status& why);
-  // Who is in a run: requests that have their answer, requests that have none.
+  // Whether a run has requests that are answered already, and requests that still wait.
   struct Left {
     bool gone = false;
     bool there = false;
@@ -107,9 +108,9 @@ class Worker {
 
   void LookAtRun(absl::Time now, const absl::Status& end,
                  absl::FunctionRef<void(const DecodeModel&)> slow);
-  // Requests that were handed over and wait: those that are dead are answered, or all.
+  // Answers the dead requests of the inbox, or all of them when `end` is not OK.
   void LookAtInbox(absl::Time now, const absl::Status& end);
-  // Reports what it has to the admission. Requests of the inbox wait: they hold no rows.
+  // Reports the worker's load to Admission. Requests of the inbox hold no rows.
   void Report(const Reserved& running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EngineOptions& options_;
