@@ -1,3 +1,18 @@
+// The client in three kinds of call, all made over the channels of client/channels.h in turn
+// (NextStubs):
+//
+// 1. Unary calls that block (Decode, Score, Align, Translate, ...): a ClientContext with deadline
+//    and credentials (Prepare), the stub's call, and gRPC's status as absl::Status
+//    (FromGrpcStatus). gRPC retries them itself by the channel's settings.
+// 2. Streams that block (StreamDecode, StreamTranslate): ReadStream reads until the end. gRPC's
+//    retries do not know whether a stream has begun, so ReadStream tries again by itself, only
+//    while no message has come. Recognize has a second thread that sends while this one reads.
+// 3. Calls with callbacks (DecodeAsync, StreamDecodeAsync, StartRecognize): objects on a completion
+//    queue (client/async_calls.h), which owns their threads.
+//
+// Errors carry details: google.rpc.Status in the trailing metadata becomes payloads of
+// absl::Status, by type. RetryAfter and SourceErrorsOf read them back; ErrorsOfSources expands
+// ranges of sources into one error each.
 #include "include/beamwright/client.h"
 
 #include <grpcpp/client_context.h>
@@ -29,7 +44,7 @@ namespace beamwright::client {
 
 namespace {
 
-// Between the tries of a stream, as gRPC waits between those of other calls (channels.cc).
+// Waits between the tries of a stream, as gRPC's between tries of unary calls (channels.cc).
 constexpr absl::Duration kFirstWait = absl::Milliseconds(50);
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
@@ -72,7 +87,8 @@ struct Stubs {
 
 using DecodeCall = UnaryCall<v1::DecodeRequest, v1::DecodeResponse>;
 
-// Reads to the end, whatever comes, and reports each message.
+// A StreamDecode call on a completion queue: reads to the end and reports each message. A callback
+// that returns false cancels the call, whose end is still read.
 class StreamCall final : public AsyncCalls::Call {
  public:
   v1::StreamDecodeRequest request;
@@ -127,8 +143,8 @@ struct Client::Impl {
     }
   }
 
-  // Reads the stream that `open` makes to its end. One that fails as Unavailable before its first
-  // message is tried again.
+  // Reads the stream that `open` makes to its end. A stream that fails as Unavailable before its
+  // first message is tried again.
   template <typename Message>
   absl::Status ReadStream(
       absl::Time deadline,
@@ -365,7 +381,7 @@ absl::Status ResultStatus(const v1::AlignResult& result) {
 }
 
 bool FailsEveryCall(const absl::Status& status) {
-  // A server that is about to leave reports it for each source, too.
+  // A server that shuts down reports Unavailable for each source, too.
   if (!absl::IsUnavailable(status) && SourceErrorsOf(status).has_value()) {
     return false;
   }
@@ -397,7 +413,7 @@ std::optional<T> DetailOf(const absl::Status& status) {
   return detail;
 }
 
-// The call's own status, for a source. Its details are the call's but for those of sources.
+// The call's status as the error of one source: with its details, except SourceErrors.
 google::rpc::Status AsErrorOfSource(const absl::Status& status) {
   google::rpc::Status error;
   error.set_code(static_cast<int>(status.code()));

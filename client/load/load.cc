@@ -1,3 +1,21 @@
+// How the load generator sends calls and counts them. A Run is one load; its Tally (tally.h) holds
+// the figures.
+//
+// 1. Send: a closed loop starts `concurrency` calls, and each answer starts the next (Finish,
+//    StartNext). An open loop sends on this thread when calls are due: by ArrivalTimes
+//    (SendOnSchedule) or by the times of a mix (Replay). A call that is due while `concurrency`
+//    calls are in flight is skipped, and counted as skipped.
+// 2. Start: the next source or line of the mix (Choose), its settings (Fill), and the call. Calls
+//    that are due before the warm-up ends are made and not counted.
+// 3. Finish, on a thread of the target: the answer goes into the tally with the time since the call
+//    was due. In an open loop that includes the time by which it was sent late: a slow server
+//    cannot hide by slowing its clients down (coordinated omission).
+// 4. WaitForEnd: until no call is in flight. The run also ends after kHopelessFailures failures in
+//    a row, and by `stop`.
+//
+// At rates from kOneThreadRate on, one thread both sends and takes answers (loops_), since threads
+// that wake each other for each call would take the CPU time that a server on the same machine
+// needs.
 #include "client/load/load.h"
 
 #include <algorithm>
@@ -35,15 +53,15 @@ absl::Duration ArrivalTimes::Next() {
 
 namespace {
 
-// Failures in a row, without an answer between them, after which there is nothing to measure. A
-// server that is down fails calls as fast as they are made.
+// Failures in a row, without an answer between them, after which the run gives up. A server that is
+// down fails calls as fast as they are made.
 constexpr int kHopelessFailures = 1000;
 
 // From this rate on, calls a second, an open loop sends and takes answers on one thread: at such
 // rates, threads that wake each other for every call take as much time as the calls, time which a
 // server on the same machine lacks. Below, a separate thread sees each answer at once.
 constexpr double kOneThreadRate = 5000;
-// How long an answer may lie there meanwhile.
+// How long an answer may wait for that thread.
 constexpr std::chrono::microseconds kLookForAnswers(100);
 
 absl::Status ValidateMix(const LoadOptions& options) {
@@ -177,7 +195,8 @@ class Run {
            (options_.max_calls > 0 && num_started_ >= options_.max_calls);
   }
 
-  // Open loop, on this thread: each call when it is due, whatever became of those before.
+  // Open loop, on this thread: sends each call when it is due, whether earlier calls have ended or
+  // not.
   void SendOnSchedule() {
     ArrivalTimes arrivals(options_.arrivals, options_.rate, options_.seed);
     Clock::time_point due;
@@ -205,7 +224,7 @@ class Run {
     } while (!Stopped() && Clock::now() < time);
   }
 
-  // Those that are there, if that is this thread's to do.
+  // Runs the callbacks of answers that have arrived, if this thread is to do that.
   void TakeAnswers() {
     while (loops_ && target_.RunOne(absl::InfinitePast())) {
     }
@@ -257,7 +276,8 @@ class Run {
     return true;
   }
 
-  // The sources of the next call, and by chance its end; null unless there is a mix.
+  // Adds the sources of the next call, and by chance makes it a cancelled one. Returns the line of
+  // the mix; null without a mix.
   const MixedCall* Choose(LoadCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (options_.cancel_share > 0 &&
         static_cast<double>(chance_() >> 11) * 0x1p-53 < options_.cancel_share) {
@@ -329,7 +349,7 @@ class Run {
     if (!open()) {
       StartNext();
     }
-    // Last: afterwards the run may be over and gone.
+    // Last: the Run may be destroyed once no call is in flight.
     absl::MutexLock lock(&mutex_);
     --num_in_flight_;
   }
@@ -357,7 +377,7 @@ class Run {
           return;
         }
       }
-      // Each time: a call that was being started may have missed the last one.
+      // Each time: a call that was being started may have missed the last cancellation.
       if (Stopped()) {
         target_.CancelOutstanding();
       }

@@ -1,3 +1,19 @@
+// JSON bodies of the Open Inference Protocol to ModelInferRequest, and ModelInferResponse back.
+// Elements of tensors are raw bytes in both messages; in JSON they are lists, or bytes behind the
+// JSON object (extension "binary_tensor_data"):
+//
+//   {"inputs":[{"name":"source_ids","shape":[1,3],"datatype":"INT64","data":[5,6,7]}]}
+//   {"inputs":[{..., "parameters":{"binary_data_size":24}}]}<24 bytes>
+//
+// Reading (ParseInferBody): 1. The header says where the JSON ends. 2. CheckJsonBounds limits the
+// depth and size of the text before protobuf's parser, which recurses, sees it. 3. ReadAll walks
+// the members: ReadInput and ReadElements convert each element to the datatype's bytes
+// (AppendElement), or take the next bytes behind the JSON. An error names the member,
+// "inputs[0].data[3]". 4. Bytes that no input takes are an error.
+//
+// Writing (WriteInferBody): outputs as flat lists, or behind the JSON where the request asked for
+// that, by output or for all. Numbers of JSON are doubles: integers from 2^53 on are refused, and
+// must be sent as bytes.
 #include "server/http/infer_json.h"
 
 #include <google/protobuf/struct.pb.h>
@@ -132,7 +148,7 @@ absl::Status AppendFloat(const Value& value, bool wide, std::string& raw) {
     AppendRaw(number, raw);
     return absl::OkStatus();
   }
-  // What rounds to more than the largest float.
+  // Numbers that round to more than the largest float.
   if (std::abs(number) >= 0x1.ffffffp127) {
     return Invalid(number, " is outside the range of the datatype");
   }
@@ -282,7 +298,7 @@ absl::Status ReadAll(const Struct& root, absl::string_view binary, InferBody& bo
   return absl::OkStatus();
 }
 
-// The first of the raw elements, which is taken away from them.
+// Takes the first element off the raw bytes.
 template <typename T>
 T Take(absl::string_view& raw) {
   T value;
@@ -291,7 +307,7 @@ T Take(absl::string_view& raw) {
   return value;
 }
 
-// The same as JSON. Only the types that answers have.
+// Takes the first element off and writes it as JSON. Knows the types that answers have.
 void TakeElement(const std::string& datatype, absl::string_view& raw, JsonWriter& json) {
   if (datatype == "BYTES") {
     const auto size = static_cast<size_t>(Take<uint32_t>(raw));
@@ -307,7 +323,7 @@ void TakeElement(const std::string& datatype, absl::string_view& raw, JsonWriter
 }
 
 void WriteParameters(const Parameters& parameters, JsonWriter& json) {
-  // So that the order is always the same.
+  // Sorted, so that equal answers have equal bytes.
   const std::map<std::string, inference::InferParameter> by_name(parameters.begin(),
                                                                  parameters.end());
   json.BeginObject();
@@ -337,8 +353,7 @@ void WriteParameters(const Parameters& parameters, JsonWriter& json) {
   json.EndObject();
 }
 
-// An output with its elements, as a flat list, or with the number of their bytes, which stand
-// behind the JSON.
+// An output with its elements as a flat list, or with the number of its bytes behind the JSON.
 void WriteOutput(const inference::ModelInferResponse::InferOutputTensor& output,
                  absl::string_view raw, bool is_binary, JsonWriter& json) {
   json.BeginObject();

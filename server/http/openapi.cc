@@ -1,3 +1,16 @@
+// The OpenAPI document, written member by member into a JsonWriter (WriteDocument):
+//
+// 1. WritePaths: one path for each call of /v1, with and without a version. Request and response
+//    are references to schemas, and each reference is remembered (Schemas::Reference).
+// 2. WriteForms: calls of other APIs, whose bodies no proto describes; their members are listed
+//    here.
+// 3. Schemas::WriteAll: a schema for each message that was referred to, and for what these refer
+//    to, until none is left. So the document has the messages in use and no others.
+//
+// A message becomes a schema by protobuf's descriptors alone: names and types by WriteType, as
+// protobuf's JSON form has them, and range, default, unit and text by the field's rule
+// (rule.proto). A new option of decode.proto therefore appears in the document and on the page
+// without a change here. Keys with x- are what the page reads.
 #include "server/http/openapi.h"
 
 #include <set>
@@ -45,7 +58,7 @@ class Schemas {
     wanted_.push_back(type);
   }
 
-  // All that have been referred to, and what these refer to.
+  // The schemas of all messages that were referred to, and of messages that these refer to.
   void WriteAll() {
     while (!wanted_.empty()) {
       const Descriptor* type = wanted_.back();
@@ -91,7 +104,7 @@ class Schemas {
       WriteMost("maxItems", rule);
     } else {
       WriteType(field);
-      // Of bytes, which are base64 here, the rule counts fewer.
+      // The rule of a bytes field counts bytes, not the characters of base64.
       if (field.type() == FieldDescriptor::TYPE_STRING) {
         WriteMost("maxLength", rule);
       }
@@ -148,7 +161,7 @@ class Schemas {
     }
   }
 
-  // Of one element, as protobuf's JSON form has it.
+  // The type of one element, as in protobuf's JSON form.
   void WriteType(const FieldDescriptor& field) {
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_BOOL:
@@ -159,7 +172,7 @@ class Schemas {
         json_.Key("type").String("integer");
         json_.Key("format").String(field.cpp_type_name());
         return;
-      // A number of JavaScript does not hold 64 bits.
+      // A string: a number of JavaScript does not hold 64 bits.
       case FieldDescriptor::CPPTYPE_INT64:
       case FieldDescriptor::CPPTYPE_UINT64:
         json_.Key("type").String("string");

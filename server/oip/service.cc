@@ -1,3 +1,17 @@
+// The Open Inference Protocol over messages. Three kinds of call:
+//
+// 1. Infer. ReadInferRequest (infer_request.cc) turns tensors into a DecodeJob; WriteInferResponse
+//    turns its answer into tensors. A model on demand is loaded before (Infer), then InferNow
+//    decides: a request with a sequence id is one part of a source that is searched while it
+//    arrives (Sequences), any other request is a whole call of serving::DecodeJob.
+// 2. Calls that only read (Answer): health, metadata, configuration, statistics, the repository's
+//    index, log settings. Metadata is derived from the model's description: Inputs lists the
+//    tensors that a request may have, Outputs those of every answer. Metadata has the axis of
+//    sources (Batched), a Triton ModelConfig has not (Config).
+// 3. Control: load and unload. They take long, so they run on a separate thread (loader_).
+//
+// The names and shapes are those that stock clients of Triton expect: what the protocol cannot
+// express, as a source of several forms, is an optional input.
 #include "server/oip/service.h"
 
 #include <algorithm>
@@ -20,7 +34,7 @@ namespace {
 using TensorMetadata = inference::ModelMetadataResponse::TensorMetadata;
 
 constexpr char kPlatform[] = "beamwright";
-// Beyond the protocol's core: what stock clients ask for before they call.
+// Extensions of the protocol that stock clients ask for before they call.
 constexpr const char* kExtensions[] = {"model_repository", "model_configuration", "statistics",
                                        "parameters",       "binary_tensor_data",  "logging",
                                        "sequence"};
@@ -60,7 +74,7 @@ TensorMetadata PromptInput() {
   return input;
 }
 
-// Whether a source may come in several requests: it is searched while it is heard.
+// Whether a source may come in several requests, and is searched while it arrives.
 bool TakesSequences(const engine::DecodeModel& model, const v1::ModelDescription& description) {
   return model.parts().frames != nullptr && SourceInput(description).name() == kSourceFeatures;
 }
@@ -253,7 +267,7 @@ void Service::InferNow(const absl::StatusOr<inference::ModelInferRequest>& reque
                        [done = std::move(done)](const auto& refused) { done(refused.status()); });
     return;
   }
-  // Searches token by token need the whole source: their requests stand alone.
+  // Searches token by token need the whole source: no sequence of requests.
   const bool may_stream = job->job.model->parts().frames != nullptr;
   const absl::StatusOr<SequencePart> part =
       may_stream ? ReadSequencePart(request->parameters()) : SequencePart();
@@ -266,7 +280,7 @@ void Service::InferNow(const absl::StatusOr<inference::ModelInferRequest>& reque
   within.deadline = std::min(caller.deadline, SteadyNow() + job->timeout);
   within.priority = job->priority > 0 ? job->priority : caller.priority;
   if (!part->id.empty()) {
-    // Its call outlives this one.
+    // The sequence outlives this call.
     within.cancelled = nullptr;
     within.deadline = absl::InfiniteFuture();
     sequences_.Infer(*part, *std::move(job), within, std::move(done));
@@ -321,7 +335,7 @@ void Service::Control(const inference::RepositoryModelLoadRequest& request, Cont
   loader_.Post([this, name = request.model_name(), done = std::move(done),
                 load = *std::move(announced)]() mutable {
     absl::Status status = core_.models().Reload(name);
-    load.reset();  // who hears that it has ended may ask for another
+    load.reset();  // before `done`: a client may ask for the next load when it is called
     done(std::move(status));
   });
 }

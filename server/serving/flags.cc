@@ -1,3 +1,19 @@
+// The server's flags: argv, the environment and the file of --config go in; Flags come out, or an
+// exit code.
+//
+// 1. AddAll declares every flag once, by group (AddListeners, AddSecurity, AddEngine, AddModels,
+//    AddLifecycle, AddObservability), with its help text, its range and the field of Flags that it
+//    sets. The helpers AddInt, AddTime, AddAddress, ... hold one kind of value each, so that all
+//    times, for example, are read and refused alike.
+// 2. Settings (settings.h) reads the sources: the command line goes before the environment, and
+//    that before the file.
+// 3. ParseFlags turns what CLI11 throws into exit codes: 0 for --help, --version and
+//    --print-config, 2 for wrong flags.
+// 4. Then settings that follow from several flags or from the machine: ports from --port-base
+//    (UsePortBase), the memory node of --numa (Bind, before any thread starts), memory limits as
+//    shares of the usable memory, and checks of times and streams.
+//
+// A new flag is one line here and one field in flags.h.
 #include "server/serving/flags.h"
 
 #include <sys/stat.h>
@@ -73,7 +89,7 @@ std::string CheckAddress(const std::string& text, const AddressForms& forms) {
       forms.unix_socket ? ", unix:PATH or unix-abstract:NAME" : "", forms.none ? ", or none" : "");
 }
 
-// Empty is nowhere.
+// An empty address: no collector.
 std::string CheckCollector(const std::string& text) {
   const absl::StatusOr<HostPort> place = ParseHostPort(text);
   return text.empty() || (place.ok() && !place->host.empty() && place->port > 0)
@@ -82,7 +98,7 @@ std::string CheckCollector(const std::string& text) {
                             "' is not a valid collector; write HOST:PORT, without http://");
 }
 
-// Its file is replaced, which would break a device, a pipe or a link.
+// The ports file is replaced, which would break a device, a pipe or a link.
 std::string CheckPortsFile(const std::string& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)
@@ -92,7 +108,7 @@ std::string CheckPortsFile(const std::string& path) {
 
 std::string CheckNotEmpty(const std::string& text) { return text.empty() ? "is empty" : ""; }
 
-// A flag takes one value; the word after it is not silently one more.
+// Each occurrence of the flag takes one value; a second word after it is an error.
 void AddPaths(CLI::App& app, const char* flag, const char* help, std::vector<std::string>& paths) {
   app.add_option(flag, paths, help)
       ->type_name("DIR")
@@ -225,7 +241,7 @@ void AddSecurity(CLI::App& app, Flags& flags) {
       ->type_name("true|false");
 }
 
-// One for all models, or as each bundle says.
+// One precision for all models, or the precision of each bundle.
 void AddPrecision(CLI::App& app, std::optional<v1::Precision>& precision) {
   std::vector<std::string> allowed = engine::PrecisionNames();
   allowed.insert(allowed.begin(), kAsTheModelSays);
@@ -443,8 +459,8 @@ std::string OfUnknownArguments(const CLI::App& app) {
                             FlagSuggestions(app));
 }
 
-// Moves the listeners that no setting places to --port-base and the ports after it. Their options
-// show the addresses as defaults.
+// Moves the listeners whose address no setting has to --port-base and the ports after it, and shows
+// these addresses as the defaults of their options.
 void UsePortBase(CLI::App& app, Flags& flags) {
   const std::pair<const char*, std::string&> in_order[] = {
       {"--http-address", flags.http_address},
@@ -471,7 +487,7 @@ std::string CheckStreams(const engine::EngineOptions& options) {
                             options.num_threads > 0 ? "says " : "has all CPUs, ", threads);
 }
 
-// To the node of --numa.
+// Binds the process to the CPUs and the memory of the node of --numa.
 absl::Status Bind(const Flags& flags, absl::Status& memory_bound) {
   if (flags.numa == "off") {
     return absl::OkStatus();
@@ -496,7 +512,7 @@ std::string CheckTimes(const Flags& flags) {
   return "";
 }
 
-// Asked of the arguments: --version ends their parsing.
+// Looks at the arguments themselves, since --version ends their parsing.
 bool HasJson(int argc, const char* const* argv) {
   return std::find(argv + 1, argv + argc, std::string("--json")) != argv + argc;
 }
@@ -505,6 +521,7 @@ bool HasJson(int argc, const char* const* argv) {
 
 ParsedFlags ParseFlags(int argc, const char* const* argv) {
   ParsedFlags parsed;
+  // 1. The sources of settings.
   CLI::App app("Beam-search decoding of recurrent sequence models, over gRPC and HTTP.",
                "beamwright-server");
   AddAll(app, parsed.flags);
@@ -525,6 +542,7 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
     parsed.exit_code = Wrong(error.what());
     return parsed;
   }
+  // 2. Settings that follow from others.
   UsePortBase(app, parsed.flags);
   if (parsed.flags.json) {
     parsed.exit_code = Wrong("--json: goes with --version alone");
@@ -538,6 +556,7 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
   for (const std::string& text : parsed.flags.metrics_buckets) {
     parsed.flags.buckets.Set(text).IgnoreError();  // checked
   }
+  // 3. Memory limits that no flag sets: a quarter of the usable memory each.
   const int64_t usable = UsableMemoryBytes();
   if (parsed.flags.max_state_bytes > 0) {
     parsed.flags.engine.max_bytes = parsed.flags.max_state_bytes;
@@ -547,6 +566,7 @@ ParsedFlags ParseFlags(int argc, const char* const* argv) {
   if (parsed.flags.max_held_bytes == 0) {
     parsed.flags.max_held_bytes = usable / 4;
   }
+  // 4. What the caller is to do: print and end, refuse, or serve.
   if (parsed.flags.print_config) {
     std::fputs(settings.Print().c_str(), stdout);
     parsed.exit_code = 0;

@@ -1,3 +1,24 @@
+// A Recognize call as a state machine between three parties: the thread that adds the client's
+// requests, the engine's callbacks, and the protocol, which takes messages (Take) after `wake_` was
+// called. Requests go in, one by one; messages with segments, stable and provisional tokens come
+// out, and at the end a summary or an error.
+//
+// 1. Add gives a request to Dispatch. While an earlier request is read on the thread for long work
+//    (ReadLater), later requests wait in `early_` (Defer), and ReadWaiting reads them in order.
+// 2. Open, for the first request: the model and whether it may be called. ReadConfig resolves the
+//    options, the endpoint rules and the format of the sound (OpenSound).
+// 3. Begin: a model that is searched as frames arrive gets a FrameFeed and goes to the engine at
+//    once. A model that reads the whole source goes to the engine in Complete.
+// 4. AddSound and AddFeatures take one of three ways: features into the feed; features into
+//    `collected_`, until the source is complete; or bytes into windows of sound, each decoded as
+//    one source (recognition_windows.cc).
+// 5. Complete, after the client's last request: the rest of the sound becomes features, and the
+//    feed or the windows end, or the collected source is decoded.
+// 6. OnProgress and OnAnswer store what the engine found; Take hands it out. A text that another
+//    model rewrites holds up the segments behind it (recognition_rewrite.cc).
+//
+// The call ends once: the first of End and OnAnswer sets `has_ended_` and the status. It is also
+// counted once: by OnAnswer where the engine has the call (`has_begun_`), else by End.
 #include "server/serving/recognition.h"
 
 #include <cstring>
@@ -40,7 +61,7 @@ v1::Tensor AsTensor(const ops::Tensor& tensor) {
   return message;
 }
 
-// An error about source.features as one about what the client sent.
+// Errors of the engine name source.features; the client knows that field as `field`.
 absl::Status Renamed(const absl::Status& status, absl::string_view field) {
   return status::WithFields(status, [field](absl::string_view name) {
     return absl::ConsumePrefix(&name, "source.features") ? absl::StrCat(field, name)
@@ -48,7 +69,7 @@ absl::Status Renamed(const absl::Status& status, absl::string_view field) {
   });
 }
 
-// What a request brings, not what becomes of it: features of sound may be larger.
+// Limits the bytes of a request. The features computed from its sound may take more bytes.
 absl::Status CheckPiece(size_t bytes, const char* field) {
   return bytes <= kMaxPieceBytes
              ? absl::OkStatus()
@@ -409,11 +430,13 @@ void Recognition::FinishNow() {
 }
 
 absl::Status Recognition::Complete() {
+  // 1. No request may follow, and the time until the answer is measured from here.
   phase_ = Phase::kComplete;
   {
     absl::MutexLock lock(&mutex_);
     completed_ = SteadyNow();
   }
+  // 2. Sound in windows: the rest of the sound is the last window.
   if (sound_windows_.has_value()) {
     if (!sound_windows_->has_sound()) {
       return status::InvalidField("source", "has no frames");
@@ -427,6 +450,7 @@ absl::Status Recognition::Complete() {
     StartWindow();
     return absl::OkStatus();
   }
+  // 3. Other sound: its last samples become features. A model with a feed is already running.
   if (sound_.has_value()) {
     std::vector<float> features;
     sound_->Finish(features);
@@ -436,6 +460,7 @@ absl::Status Recognition::Complete() {
     feed_->Finish();
     return absl::OkStatus();
   }
+  // 4. A model that reads the whole source gets it now.
   if (collected_.empty()) {
     return status::InvalidField("source", "has no frames");
   }
@@ -464,10 +489,10 @@ bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
     absl::MutexLock lock(&mutex_);
     const bool is_complete = completed_ != absl::InfinitePast();
     if (has_ended_ || is_complete) {
-      return true;  // there is nothing that the client should send
+      return true;  // no more requests are expected
     }
     if (is_reading_ || (feed_ != nullptr && feed_->is_full()) || windows_.size() >= kMostWindows) {
-      heard_ = now;  // it is not read from
+      heard_ = now;  // the call is full: the client cannot send
     }
     if (now - heard_ < idle) {
       return false;
@@ -648,20 +673,25 @@ void Recognition::End(const absl::Status& status) {
 Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Status& end) {
   absl::MutexLock lock(&mutex_);
   message.Clear();
+  // 1. After the end: an error, except that segments which the engine had found before its error
+  //    are sent first.
   const bool has_rest = tells_rest_ && !segments_.empty();
   if (has_ended_ && (summary_taken_ || (!end_.ok() && !has_rest))) {
     end = end_;
     return Taken::kEnd;
   }
+  // 2. Segments, in order, up to the first whose text is still being rewritten.
   for (; !segments_.empty() && segments_.front().is_ready; segments_.pop_front()) {
     *message.add_segments() = std::move(segments_.front().segment);
   }
-  if (!segments_.empty()) {  // nothing of what follows it is said before it
+  if (!segments_.empty()) {  // its text is being rewritten: later news waits
     return message.segments().empty() ? Taken::kNothing : Taken::kMessage;
   }
   if (!has_ended_ && message.segments().empty() && !stable_.has_news() && provisional_.empty()) {
     return Taken::kNothing;
   }
+  // 3. News of the segment that goes on: stable tokens; then the summary, or the newest provisional
+  //    hypotheses.
   if (stable_.has_news()) {
     TakeStable(*model_, text_end_, stable_, *message.mutable_stable());
   }

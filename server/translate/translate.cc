@@ -1,3 +1,28 @@
+// A Translate call as an object (Translator::Call) that its callbacks share. Texts go in, each with
+// a source language; translations come out. No thread waits: each step ends by starting work whose
+// callback is the next step.
+//
+// 1. Open: the document, if there is one, becomes texts (OpenDocument); PlanCall finds the
+//    languages and the route from each to the target; Parse cuts texts into units, which are
+//    paragraphs with their markup taken out (MarkedText).
+// 2. StartGroup: a group is the texts of one source language. Its route has one model or several
+//    (de -> en -> fr).
+// 3. StartPass: a pass translates the group's units with one model. It waits until the model is
+//    loaded.
+// 4. BeginPass: options of the model, and units cut into sentences (SentenceSplitter). Each
+//    sentence has its glossary terms (AddTerms), and attention where markup must be placed.
+// 5. Decode: SentenceDecoder keeps a bounded number of sentences in the engine.
+// 6. EndPass: JoinTexts makes units of the sentences' translations, which are the input of the next
+//    pass. After the last pass WriteGroup puts the markup back and writes the texts; then the next
+//    group, or Answer.
+//
+//   "<p>Guten <b>Tag</b>. Wie geht's?</p>"
+//     unit        "Guten Tag. Wie geht's?" and the place of <b>
+//     sentences   "Guten Tag." (with attention)  "Wie geht's?"
+//     joined      "Good day. How are you?", with <b> where attention says "Tag" went
+//
+// A call holds no model between two passes: two calls that each held the model whose memory the
+// other needs would wait for ever.
 #include "server/translate/translate.h"
 
 #include <algorithm>
@@ -81,8 +106,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     StartPass();
   }
 
-  // Waits for the model of the pass, which may have to be loaded, and begins. No model is held
-  // meanwhile: two calls that each held what the other one needs room for would wait for ever.
+  // Waits for the model of the pass, which may have to be loaded, and begins.
   void StartPass() {
     model_ = nullptr;
     if (pass_ == group().models.size()) {
@@ -112,7 +136,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     }
   }
 
-  // Of a unit, in the numbers of units_ and of texts.
+  // A unit's text and its pieces: sentences and what is between them.
   struct UnitPlace {
     int text_number;
     std::vector<Piece> pieces;
@@ -212,7 +236,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     return is_office_ ? CheckCharacters() : absl::OkStatus();
   }
 
-  // Of an office file the texts count, without the markup around them.
+  // Limits the characters of an office file: those of its texts, without markup.
   absl::Status CheckCharacters() const {
     int64_t characters = 0;
     for (const Document& document : documents_) {
@@ -232,6 +256,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 
   // Splits the texts for the next model.
   absl::Status BeginPass() {
+    // 1. The model; without one, the text stays as it is.
     sentences_.clear();
     if (pass_ == group().models.size()) {
       return absl::OkStatus();
@@ -240,6 +265,8 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     BW_ASSIGN_OR_RETURN(model_, core_.models().Lookup(served.name(), served.version()));
     const engine::DecodeModel& model = *model_;
     BW_RETURN_IF_ERROR(core_.quarantine().Check(model, SteadyNow()));
+    // 2. The options, with and without attention. Faults are named by the field of the request that
+    //    they follow from.
     v1::DecodeOptions options;
     const auto resolve = [&]() -> absl::StatusOr<std::shared_ptr<const engine::ResolvedOptions>> {
       auto resolved = engine::ResolveOptions(model, options);
@@ -255,13 +282,15 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       options.set_beam_size(std::max(wanted, model.config().default_options().beam_size()));
     }
     BW_ASSIGN_OR_RETURN(options_, resolve());
-    // Markup goes where attention says, or, with a model without it, to the same share of the text.
+    // Markup goes where attention says; with a model without attention, to the same share of the
+    // text.
     options.set_attention(v1::ATTENTION_HARD);
     const auto with_attention = engine::ResolveOptions(model, options);
     marked_options_ = with_attention.ok() ? *with_attention : options_;
     if (!with_attention.ok()) {
       options.clear_attention();
     }
+    // 3. Sentences of at most `most` tokens, without the tokens that the codec adds to each.
     BW_ASSIGN_OR_RETURN(const auto splitter,
                         translator_.SplitterFor(model.config().translation().source_language()));
     const bundle::TextCodec& codec = model.source();
@@ -292,7 +321,8 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     return absl::OkStatus();
   }
 
-  // Requires the target of each term that the sentence has. A shortlist might not have its tokens.
+  // Requires the target of each glossary term in the sentence, without a lexical shortlist, which
+  // might lack the target's tokens.
   void AddTerms(absl::string_view sentence, v1::DecodeOptions& options) const {
     constexpr int kLeastBeam = 4;
     options.clear_required_sequences();
@@ -341,6 +371,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 
   // Starts the next pass or the next language, or answers the call.
   void EndPass(DecodedSentences decoded) {
+    // 1. Counts, and the end of the call if a sentence failed.
     absl::Status status = Outcome(decoded);
     const bool is_translated = pass_ < group().models.size();
     if (is_translated) {
@@ -353,11 +384,14 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     if (is_translated) {
       JoinTexts(decoded.sentences);
     }
+    // 2. The next model of the route translates the joined units.
     if (!IsLastPass()) {
       ++pass_;
       StartPass();
       return;
     }
+    // 3. The group is done: its texts are written, and a stream sends them if all texts before them
+    //    are done.
     parts_.Count(GroupBytes());
     WriteGroup();
     num_texts_done_ = std::max(num_texts_done_, group().texts.back() + 1);
@@ -510,11 +544,11 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   v1::TranslateResponse response_;
   int num_texts_done_ = 0;           // all before this number, once a part has ended
   std::vector<Document> documents_;  // of each text
-  // Of the language's texts.
+  // Of the current group.
   size_t group_ = 0;
   std::vector<MarkedText> units_;                 // as the models so far translated them
   std::vector<std::vector<MarkedText>> further_;  // of each unit, by rank
-  // Of the pass.
+  // Of the current pass.
   size_t pass_ = 0;
   ModelPtr model_;
   std::shared_ptr<const engine::ResolvedOptions> options_;

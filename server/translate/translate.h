@@ -1,6 +1,6 @@
 // Translate: a call that translates texts, from its request to its response, the same for every
-// protocol. The counterpart of serving/decode.h: the engine decodes sentences, this cuts texts into
-// them and joins what comes back.
+// protocol. The counterpart of serving/decode.h: the engine decodes sentences; Translator cuts
+// texts into sentences and joins their translations.
 #ifndef BEAMWRIGHT_SERVER_TRANSLATE_TRANSLATE_H_
 #define BEAMWRIGHT_SERVER_TRANSLATE_TRANSLATE_H_
 
@@ -47,7 +47,7 @@ class Translator {
   void TranslateInParts(absl::StatusOr<v1::TranslateRequest> request, const serving::Caller& caller,
                         TranslatePart part, TranslateDone done);
 
-  // What is translated now, by code.
+  // The languages that are translated now, by code.
   std::vector<Language> Languages() const;
 
   // The languages of a text among those that are served, as DetectLanguages.
