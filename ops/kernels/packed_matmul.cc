@@ -1,3 +1,26 @@
+// A GEMM with a constant weight in three parts: packing at load, preparing the activations,
+// multiplying panels.
+//
+// 1. Packing. The weight [depth, columns] is stored in strips of 32 columns, [strips, depth, 32],
+//    so that a product reads memory in one direction. A cell, an element of a strip's line, is by
+//    precision: an f32, a bf16 (Pack), a pair of bf16 of two neighbouring depths (PackPairs), or
+//    four 8-bit integers of four depths (PackInt8, with a scale and an offset for each column).
+//    Columns behind the last are zeros.
+//
+//   weight, transposed or not    strip 0            strip 1
+//   k=0   w00 w01 .. w0n         w00 .. w0,31       w0,32 .. w0,63
+//   k=1   w10 w11 .. w1n         w10 .. w1,31       w1,32 .. w1,63
+//
+// 2. Prepare. Activations are rounded to pairs of bf16 (PreparePairs) or quantized with a scale for
+//    each row (PrepareInt8). f32 rows are used where they are, or copied to rows that are further
+//    apart (PrepareSpread): rows at a distance of a multiple of 4 KiB share the sets of the first
+//    cache and evict each other.
+// 3. RunPanel multiplies some rows by some whole strips, by the kernel of the precision
+//    (strip_product.h, bf16_tile_product.h, int8_strip_product.h). Run does that for all panels, on
+//    several threads (product_panels.h).
+//
+// Pick makes the weight of some columns alone, by copying their cells: a product with it has the
+// same bits.
 #include "ops/kernels/packed_matmul.h"
 
 #include <algorithm>
@@ -25,9 +48,9 @@
 namespace beamwright::ops {
 namespace {
 
-// Of an activation that is rounded; of a byte of the weight. A core reads some 100 GB/s from its
-// caches: as 2, one row times 512 x 512 weights in 8 bits was shared, for a fifth more CPU time and
-// no less time.
+// The work of an activation that is rounded, and of a byte of the weight. A core reads some 100
+// GB/s from its caches: with 2, one row times 512 x 512 weights in 8 bits was shared, for a fifth
+// more CPU time and no less time.
 constexpr int64_t kWorkToPrepare = 8;
 constexpr int64_t kWorkToRead = 1;
 
@@ -39,7 +62,7 @@ constexpr size_t kCacheLine = 64;
 constexpr int64_t kCacheSpan = 4096;
 constexpr int64_t kCacheWays = 8;
 
-// Elements from row to row, a cache line more than `stride` if rows would lie so.
+// Elements from row to row: `stride`, or a cache line more if rows would share sets.
 template <typename Element>
 int64_t SpreadStride(int64_t stride) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
@@ -68,14 +91,14 @@ bool HasPairs(Precision precision) {
   return precision == Precision::kBf16Dot || precision == Precision::kBf16Amx;
 }
 
-// bf16-amx: whole tiles.
+// Pairs of a column; bf16-amx: padded to whole tiles.
 int64_t NumPairs(int64_t depth, Precision precision) {
   const int64_t pairs = CeilDiv(depth, 2);
   return precision == Precision::kBf16Amx ? CeilDiv(pairs, kTileGroups) * kTileGroups : pairs;
 }
 
-// From row to row of activations. Tiles read 32 rows side by side, more than blocks do: an odd
-// number of cache lines spreads them over all sets.
+// Pairs from row to row of activations. Tiles read 32 rows side by side, more than blocks do: an
+// odd number of cache lines from row to row spreads them over all sets.
 int64_t PairStride(int64_t depth, Precision precision) {
   const int64_t pairs = NumPairs(depth, precision);
   const bool is_even = pairs / kTileGroups % 2 == 0;
@@ -225,13 +248,14 @@ void PackedMatMul::PackPairs(ConstMatrix<float> weight, bool transposed) {
 
 void PackedMatMul::PackInt8(ConstMatrix<float> weight, bool transposed) {
   const Elements from(weight, transposed);
-  std::vector<float> turned;  // the columns of a strip, if they do not lie so
+  std::vector<float> turned;  // the columns of a strip, if their elements are not side by side
   if (from.by_depth != 1) {
     turned.resize(static_cast<size_t>(kStripColumns * depth_));
   }
   std::vector<int8_t> rounded(static_cast<size_t>(NumGroups(depth_) * kInt8Group));
   for (int64_t n = 0; n < columns_; ++n) {
     const int64_t place = n % kStripColumns;
+    // 1. The column's elements side by side; its scale from the largest of them.
     if (!turned.empty() && place == 0) {
       ForBlocks(depth_, n, std::min(kStripColumns, columns_ - n), [&](int64_t k, int64_t column) {
         turned[static_cast<size_t>((column - n) * depth_ + k)] = from.At(k, column);
@@ -249,8 +273,11 @@ void PackedMatMul::PackInt8(ConstMatrix<float> weight, bool transposed) {
     if (largest == 0) {
       continue;
     }
+    // 2. The integers, and their sum: activations are unsigned, shifted by kInt8Zero, and the
+    //    product takes that back.
     RoundToInt8(values, depth_, largest, rounded.data());
     offsets_[at] = kInt8Zero * std::accumulate(rounded.begin(), rounded.end(), 0);
+    // 3. Four integers after each other are a cell in the lines of the strip.
     std::byte* const column =
         strips_.get() + n / kStripColumns * StripBytes(depth_, precision_) + place * kInt8Group;
     for (int64_t group = 0; group < NumGroups(depth_); ++group) {
@@ -384,7 +411,7 @@ void PackedMatMul::RunPanel(const Activations& activations, int64_t first_row, i
     return ConstMatrix<Bf16Pair>{activations.pairs.data() + first_row * activations.stride,
                                  out.rows, NumPairs(depth_, precision_), activations.stride};
   };
-  // In plain bf16 it is the arithmetic of widening that few rows wait for.
+  // bf16 without pairs is bound by the arithmetic of widening, not by memory.
   const bool from_memory =
       precision_ != Precision::kBf16 && static_cast<int64_t>(num_bytes_) >= kMinBytesFromMemory;
   const std::byte* const strips =

@@ -1,3 +1,24 @@
+// Pooling over windows of one to three axes, all treated as three (depth, height, width). Every (N,
+// C) plane is pooled by itself, and threads share the planes (ForEachPlane). Two orders of the same
+// work:
+//
+// 1. Row by row (ByRows), where windows are at most kMostRowKernel wide: a row of outputs is
+//    computed together. For each position k of the window (Tap) the outputs x whose window has an
+//    element there combine it: out[x] = combine(out[x], in[shift + x * stride]). The inner loop
+//    runs along x and is vectorized (CombineRow).
+//
+//   in    a b c d e f      kernel 3, stride 1, pads 1
+//   k=0     a b c d e      out[x] = max(out[x], in[x - 1])   x of [1, 6)
+//   k=1   a b c d e f      out[x] = max(out[x], in[x])       x of [0, 6)
+//   k=2   b c d e f        out[x] = max(out[x], in[x + 1])   x of [0, 5)
+//
+// 2. Window by window (ForEachWindow, ForEachElement): for wider windows, and for maxima with their
+//    indices.
+//
+// Windows of two rows by one or two columns, usual for pictures, have loops without taps
+// (PlaneOfTwoRows, CombinePairs). An output's elements are combined in the order of the window
+// everywhere, so that all ways give the same bits. MaxPool starts from NaN, which any number
+// replaces: so NaN never wins, and an output that is still NaN had no number.
 #include "ops/kernels/pooling.h"
 
 #include <algorithm>
@@ -103,9 +124,8 @@ void ForEachRow(const WindowAxes& axes, Visit visit) {
   }
 }
 
-// Rows of outputs are computed together, a position of the window after the other, where windows
-// are no wider than this. Wider ones (their extent is any number below 2^31) are computed one by
-// one.
+// The widest window for which rows of outputs are computed together: wider windows (their extent
+// is any number below 2^31) would make too many taps.
 constexpr int64_t kMostRowKernel = 64;
 bool ByRows(const WindowAxes& axes) { return axes[2].kernel <= kMostRowKernel; }
 
@@ -174,7 +194,7 @@ bool IsByPairs(const WindowAxes& axes) {
          2 * width.out <= width.in;
 }
 
-// As combine(combine(best, in[2 x]), in[2 x + 1]) for x of [0, count); best: kNone or out[x].
+// out[x] = combine(combine(best, in[2 x]), in[2 x + 1]) for x of [0, count); best: none or out[x].
 template <bool kBegins, typename Combine>
 void CombinePairs(const float* in, int64_t count, float none, float* out, Combine combine) {
   Vectorized([=]() BW_ALWAYS_INLINE {
@@ -292,7 +312,7 @@ struct MaxPoolOp {
     run(axes, in, out);
   }
 
-  // The largest number; NaN until one was seen.
+  // Maxima without indices. An output is NaN until its window has given a number.
   template <typename T>
   static void PlaneOfValues(const WindowAxes& axes, const T* in, T* out) {
     constexpr bool kIsFloat = std::is_floating_point_v<T>;
@@ -304,6 +324,7 @@ struct MaxPoolOp {
         return;
       }
     }
+    // 1. The taps; windows of two neighbours count as one tap.
     const int64_t width = axes[2].out;
     const auto larger = [](T best, T x)
                             BW_ALWAYS_INLINE { return x > best || best != best ? x : best; };
@@ -311,6 +332,7 @@ struct MaxPoolOp {
     const std::vector<Tap> taps =
         by_pairs ? std::vector<Tap>{{-axes[2].pad_begin, 0, width}} : TapsOf(axes);
     ForEachRow(axes, [&](int64_t at, int64_t z, int64_t y) {
+      // 2. The first tap sets the row to kNone, so that the row is written once less.
       T* const row = out + at;
       bool begins = true;
       ForEachTap(axes, taps, z, y, [&](int64_t start, int64_t first, int64_t end) {
@@ -331,6 +353,7 @@ struct MaxPoolOp {
       if (begins) {
         std::fill(row, row + width, kNone);
       }
+      // 3. Windows without a number.
       if constexpr (kIsFloat) {
         VectorizedFor<T>([=]() BW_ALWAYS_INLINE {
           for (int64_t x = 0; x < width; ++x) {

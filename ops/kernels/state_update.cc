@@ -1,3 +1,26 @@
+// How a matrix state is updated in one pass. For a row and a head the state is a matrix S of keys
+// and values, in memory as [values, keys] (keys_last) or [keys, values]. Each value's part of S,
+// one key vector, depends on no other value:
+//
+//   known = S_v . erase or S_v . key     rules "delta" and "pair" alone: what S already holds
+//   added = value, or rate * (value - known)
+//   S_v   = S_v * decay + (write * known) + key * added
+//   read  = S_v . query
+//
+// 1. UpdateLines, for [values, keys]: S_v is a line. Sums along it are kept in 16 lanes, and added
+//    at its end (AddLanes).
+// 2. UpdateColumns, for [keys, values]: S_v is a column. UpdateBlock takes 64 or 16 columns
+//    together, a vector of 16 in one register, and walks down the keys; UpdateColumn takes a single
+//    column in the same order.
+// 3. Update chooses the function for the rule and for whether decay differs along a line, so that
+//    inner loops have no branch.
+// 4. StateUpdateKernel finds the operands of each row and head (Operand, Head) and shares heads and
+//    stretches of values among threads. With RowFamilies, rows read the state of their parent
+//    without a copy; with pages, states of different rows are anywhere in memory; with last_rows, a
+//    row takes several steps one after the other.
+//
+// A value's sums have the same order whichever thread or block has it, so that bits do not depend
+// on the batch.
 #include "ops/kernels/state_update.h"
 
 #include <algorithm>
@@ -41,7 +64,7 @@ BW_ALWAYS_INLINE inline const Place& At(const float* p) {
 }
 BW_ALWAYS_INLINE inline Place& At(float* p) { return *reinterpret_cast<Place*>(p); }
 
-// One row's head: a matrix [m, n], and where its operands are; null: absent.
+// The state of one row and head, a matrix [m, n], and pointers to its operands; null: absent.
 struct Head {
   const float* state = nullptr;
   float* next = nullptr;  // may be `state`
@@ -62,13 +85,13 @@ struct Head {
 
 constexpr float kOne = 1;
 
-// What a value adds, given what the state has of it already.
+// The factor of the key that is added for value i; known: what the state already has of it.
 BW_ALWAYS_INLINE inline float Added(const Head& head, int64_t i, float known) {
   const float rate = head.rate == nullptr ? 1.0f : head.rate[i * head.rate_stride];
   return (head.value[i] - known) * rate;
 }
 
-// State [values, keys]: values [first, last), whose lines stand alone.
+// State [values, keys]: values [first, last). No line depends on another.
 template <Rule kRule, bool kDecays>
 BW_ALWAYS_INLINE inline void UpdateLines(const Head& head, int64_t first, int64_t last) {
   const int64_t n = head.n;
@@ -80,6 +103,7 @@ BW_ALWAYS_INLINE inline void UpdateLines(const Head& head, int64_t first, int64_
     float* const out = head.next + i * n;
     const float* const decay = head.decay == nullptr ? &kOne : head.decay + i * head.decay_m;
     const float factor = *decay;
+    // 1. The first pass over the line: what the state already holds for the key.
     float known = 0;
     if constexpr (kRule != Rule::kSum) {
       float sums[kLanes] = {};
@@ -101,6 +125,7 @@ BW_ALWAYS_INLINE inline void UpdateLines(const Head& head, int64_t first, int64_
       known = AddLanes(sums);
     }
     const float added = kRule == Rule::kDelta ? Added(head, i, known) : head.value[i];
+    // 2. The second pass: the next state, and its product with the query.
     Lanes sum = {};
     for (int64_t j = 0; j < whole; j += kLanes) {
       Lanes x = At(s + j).lanes;
@@ -141,6 +166,7 @@ BW_ALWAYS_INLINE inline void UpdateBlock(const Head& head, int64_t first) {
   const float* const query = head.query == nullptr ? head.key : head.query;
   const float* const by = kRule == Rule::kPair ? head.erase : head.key;
   const float* const decay = head.decay == nullptr ? &kOne : head.decay + first * head.decay_n;
+  // 1. The first pass down the keys.
   Lanes known[kVectors] = {};
   if constexpr (kRule != Rule::kSum) {
     for (int64_t i = 0; i < head.m; ++i) {
@@ -157,6 +183,7 @@ BW_ALWAYS_INLINE inline void UpdateBlock(const Head& head, int64_t first) {
       }
     }
   }
+  // 2. What is added for each value.
   Lanes added[kVectors];
   Lanes sum[kVectors] = {};
   for (int v = 0; v < kVectors; ++v) {
@@ -170,6 +197,7 @@ BW_ALWAYS_INLINE inline void UpdateBlock(const Head& head, int64_t first) {
       }
     }
   }
+  // 3. The second pass: the next state, and its product with the query.
   for (int64_t i = 0; i < head.m; ++i) {
     const float* const s = head.state + i * head.n + first;
     float* const out = head.next + i * head.n + first;
@@ -194,7 +222,7 @@ BW_ALWAYS_INLINE inline void UpdateBlock(const Head& head, int64_t first) {
   }
 }
 
-// One value, in the same order.
+// One value: a column, with sums in the order of UpdateBlock.
 template <Rule kRule>
 BW_ALWAYS_INLINE inline void UpdateColumn(const Head& head, int64_t j) {
   const auto decay = [&](int64_t i) BW_ALWAYS_INLINE {
@@ -281,7 +309,7 @@ absl::StatusOr<Options> Parse(const Node& node) {
 
 bool MayBe(int64_t a, int64_t b) { return a < 0 || b < 0 || a == b; }
 
-// Whether the axes in front of an operand's last two go with the state's, as far as is known.
+// Whether the axes in front of an operand's last two broadcast to the state's, as far as is known.
 bool LeadsFit(const Shape& state, const Shape& operand) {
   if (operand.size() > state.size() || operand.size() < 2) {
     return false;
@@ -486,7 +514,7 @@ class StateUpdateKernel final : public Kernel, public RowSourceKernel {
                     update(from, next + group * heads * m * n, group, at, chunk);
                     return;
                   }
-                  // The last one may write where all of them read.
+                  // All rows of a family read one state; the last of them may overwrite it.
                   for (int i = families->first(group); i < families->first(group + 1); ++i) {
                     const auto row = static_cast<size_t>(families->rows()[static_cast<size_t>(i)]);
                     float* const to = next == nullptr

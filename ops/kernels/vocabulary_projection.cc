@@ -1,3 +1,24 @@
+// The last product of a step and the choice of its best tokens in one, panel by panel. The scores
+// of 100 rows and 100,000 tokens are 40 MB, which would be written and read again; a panel of
+// kScanPanel columns stays in the cache.
+//
+// Scan:
+// 1. FindRuns: rows are split into runs that share an allowed set. A set that is a small part of
+//    the vocabulary gets a weight of its columns alone (ColumnPicks); other rows have no such
+//    weight.
+// 2. ScanAll, for rows over the whole vocabulary. Plan decides which rows need a whole line of
+//    scores. Chunks of panels and tiles of rows are shared among threads; each multiplies a panel
+//    (RunPanel) and scans it (ScanTile, ScanPanel): bad scores, edits, the log-sum-exp of the
+//    panel, watched tokens, and the best k + kSpare values of the chunk.
+// 3. Finish, for each row: the chunks' best are merged, the panels' sums are joined in their order,
+//    and TakeBest turns values into candidates. Where a panel's part is not enough, ScanWhole
+//    computes the whole row and leaves it to ScanRow.
+// 4. ScanPicked, for rows with a small allowed set: the product of its columns, and the scan of
+//    these scores.
+//
+// Why kSpare: panels keep candidates by value, answers order them by rounded log-probability, and
+// two values may round to the same. TakeBest checks that no token which was not kept could be among
+// the k best, else the row is scanned whole.
 #include "ops/kernels/vocabulary_projection.h"
 
 #include <algorithm>
@@ -34,19 +55,22 @@ constexpr int64_t kTileRows = 112;
 // The cost of a score besides its product, as ops/kernels/parallel.h counts it.
 constexpr int64_t kWorkToScan = 64;
 
-// Chunks of panels of a short scan: a few for each thread, so that none waits long for the last.
-// From kMinLongScan on (some 700 us) there is one, since each chunk finds its own best.
+// Chunks of panels of a short scan: a few for each thread, so that no thread waits long for the
+// last. From kMinLongScan on (some 700 us) each thread has one, since each chunk keeps a list of
+// its best.
 constexpr int64_t kChunksPerThread = 4;
 constexpr int64_t kMinLongScan = int64_t{1} << 26;
 
-// Log-probabilities that differ may be equal once they are rounded, and equal ones stand in the
-// order of their tokens, not of their scores. So a few more are kept than are wanted.
+// Different scores may have equal log-probabilities once they are rounded, and equal ones are in
+// the order of their tokens, not of their scores. So a few more scores are kept than candidates
+// wanted.
 constexpr size_t kSpare = 4;
 
-// Shorter lists are those of constraints, which change from step to step.
+// Shorter allowed sets come from constraints and change from step to step, so that a weight of
+// their columns does not pay.
 constexpr int64_t kFewestPicked = 64;
 
-// More edits or watched tokens than that are better applied to the whole row.
+// With more edits or watched tokens than this, the whole row is scanned.
 constexpr size_t kMostTokens = 64;
 
 bool Outside(int32_t token, int64_t vocabulary) { return token < 0 || token >= vocabulary; }
@@ -103,7 +127,7 @@ bool Edit(absl::Span<const LogitEdit> edits, int64_t first, absl::Span<float> va
   return any;
 }
 
-// By ScanRow: `values` of the row's allowed tokens, -infinity of all others.
+// ScanRow over a whole row: `values` for the allowed tokens, -infinity for all others.
 void ScanSpread(absl::Span<const float> values, int64_t vocabulary,
                 VocabularyProjection::Row& row) {
   static thread_local std::vector<float> line;  // -infinity between two rows
@@ -270,8 +294,9 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
     return std::find(maxima, maxima + blocks, kInfinity) != maxima + blocks;
   };
   BlockMaxima(values, maxima);
-  // What the rules would hide must not hide a broken model.
+  // Looked at before any edit: a rule that bans the token must not hide a broken model.
   part.bad = part.bad || is_bad();
+  // 2. Edits, and the panel's log-sum-exp before or after them (BansBehindSum).
   const auto sum_up = [&] {
     sum = part.bad ? PanelSum() : SumPanel(values, *std::max_element(maxima, maxima + blocks));
   };
@@ -288,6 +313,7 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
   if (!BansBehindSum(*row.rules)) {
     sum_up();
   }
+  // 3. Watched tokens.
   for (size_t i = 0; i < row.rules->watched.size(); ++i) {
     const int64_t at = row.rules->watched[i] - first;
     if (at >= 0 && at < static_cast<int64_t>(values.size())) {
@@ -297,6 +323,7 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
   if (row.k == 0) {
     return;
   }
+  // 4. The best: by value, or by value and what the rules add to it.
   float ranks[kScanPanel];
   if (Adds(row)) {
     AddTo(values, row.rules->added.subspan(static_cast<size_t>(first)), ranks);
@@ -307,6 +334,7 @@ void VocabularyProjection::ScanPanel(const Row& row, int64_t panel, absl::Span<f
       return;
     }
   }
+  // 5. Blocks whose largest value is below all that are kept are skipped.
   const size_t most = static_cast<size_t>(row.k) + kSpare;
   for (size_t block = 0; block < blocks; ++block) {
     if (maxima[block] == -kInfinity ||
@@ -365,7 +393,7 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
   Scratch::Part* const parts = scratch.parts.data() + index * chunks;
   bool whole = scratch.is_whole[at];
   const size_t most = static_cast<size_t>(std::max(row.k, 0)) + kSpare;
-  // Later chunks have higher tokens, so that equal values stay in order.
+  // 1. The best of all chunks. Later chunks have higher tokens, so that equal values stay in order.
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     whole = whole || parts[chunk].bad;
     for (const TokenScore& kept : parts[chunk].best) {
@@ -377,6 +405,7 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
   if (whole) {
     return ScanWhole(row, index, scratch);
   }
+  // 2. The log-sum-exp, panel after panel: its bits depend on no chunk.
   RowScan& result = *row.result;
   result.best.clear();
   result.watched.clear();
@@ -388,6 +417,7 @@ absl::Status VocabularyProjection::Finish(const Row& row, int64_t index, int64_t
   if (result.log_sum_exp == -kInfinity && !row.rules->edits.empty()) {
     return ScanWhole(row, index, scratch);  // which separates barred tokens from tokens far below
   }
+  // 3. Candidates, and log-probabilities of watched tokens.
   const float* const scores =
       Adds(row) ? scratch.full.data() + scratch.full_line[at] * vocabulary() : nullptr;
   if (!TakeBest(row, parts[0].best, scores, scratch.largest_added[at], result)) {
