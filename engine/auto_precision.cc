@@ -1,3 +1,18 @@
+// CompileAuto: the fastest precision whose answers are close to those of f32.
+//
+// 1. MakeTrials: the bundle's golden requests, or made-up sources of random ids or features with
+//    short answers.
+// 2. The model is compiled in f32 and, on another thread meanwhile, in the fastest candidate of
+//    this CPU.
+// 3. Comparison::IsClose decodes the trials in both, in waves of 10, 20, 40 ...: a candidate that
+//    is out is out early. CompareAnswers counts other best hypotheses, other n-best lists, and the
+//    largest shift of a score.
+// 4. If the fastest (int8) is close it is taken. If not, the most exact candidate (bf16) is tried:
+//    where that is not close, the model is served in f32. If it is, those in between are tried from
+//    the fastest on, until one is close.
+//
+// Only answers decide, no clock: the choice follows from the bundle and the CPU's kind, so that two
+// servers of one kind choose the same, and their answers have the same bits.
 #include "engine/auto_precision.h"
 
 #include <algorithm>
@@ -32,10 +47,10 @@ constexpr int kMadeUpTrials = 200;
 constexpr int kFewestMadeUpTrials = 40;
 constexpr int64_t kMadeUpBytes = int64_t{4} << 30;  // weights read, if each reads all of them once
 constexpr int kMadeUpLength = 8;
-// Answers that are compared before others are asked for, and then twice as many each time: a
-// precision that is out goes no further.
+// The trials of the first wave; each further wave doubles their number, and a precision that is not
+// close ends early.
 constexpr size_t kFirstWave = 10;
-// As far as scores of made-up requests may be off: as if answers were four times as long.
+// The allowed shift of scores of made-up requests: a quarter, as their answers are short.
 constexpr double kMadeUpShift = PrecisionTrial().most_shift / 4;
 
 using TrialAnswers = std::vector<std::unique_ptr<v1::Decoded>>;
@@ -45,7 +60,7 @@ struct TrialRequest {
   v1::DecodeOptions options;
 };
 
-// Numbers in [-1, 1), or integers 0 and 1, for the inputs of requests besides the source.
+// Adds further inputs of the encoders: numbers in [-1, 1), or integers 0 and 1.
 void AddRandomFurtherInputs(const DecodeModel::Parts& parts, int length, std::mt19937& random,
                             v1::Source& source) {
   for (const auto& [encoder, input] : parts.wanted_inputs()) {
@@ -71,7 +86,7 @@ void AddRandomFurtherInputs(const DecodeModel::Parts& parts, int length, std::mt
   }
 }
 
-// What the encoder takes as ids or features of `length` positions; empty: its extents are not
+// A source of random ids or features of `length` positions; empty if the encoder's extents are not
 // known.
 v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::mt19937& random) {
   const ops::ValueInfo& info = parts.encoder()->source_info();
@@ -116,7 +131,7 @@ v1::Source RandomTrialSource(const DecodeModel::Parts& parts, int length, std::m
   return source;
 }
 
-// The answer's whole beam shows more than its best.
+// Asks for as many hypotheses as the beam has: lists show more differences than best hypotheses.
 void WidenList(const DecodeModel& model, v1::DecodeOptions& options) {
   const auto resolved = ResolveOptions(model, options);
   if (resolved.ok()) {
@@ -238,7 +253,7 @@ namespace {
 
 using ModelPtr = std::shared_ptr<const DecodeModel>;
 
-// Those that this CPU computes faster than f32, the fastest and least exact first.
+// The precisions that this CPU computes faster than f32, the fastest and least exact first.
 std::vector<v1::Precision> Candidates() {
   std::vector<v1::Precision> candidates = {v1::PRECISION_INT8, v1::PRECISION_INT8_CORE};
   if (HasBf16Tiles()) {
@@ -305,7 +320,7 @@ absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions optio
     return DecodeModel::Compile(bundle, with);
   };
   const bool tries = FastestPrecision() != Precision::kF32;
-  // A candidate is compiled on another thread meanwhile: most of that runs on one.
+  // A candidate is compiled on another thread meanwhile: compilation uses one thread mostly.
   std::optional<ops::ForgettingPaused> paused;
   std::launch where = std::launch::deferred;
   if (MayStayInMemory(bundle)) {
@@ -339,7 +354,7 @@ absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions optio
     std::rotate(candidates.begin() + 1, candidates.end() - 1, candidates.end());
   }
   ModelPtr best = std::move(exact);
-  // Kept meanwhile: others share its packed weights (ops/kernels/shared_weights.h).
+  // Kept meanwhile: later candidates share its packed weights (ops/kernels/shared_weights.h).
   ModelPtr fastest;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (i > 0) {

@@ -1,5 +1,5 @@
-// What precision `auto` stands for, of one model (docs/numerics.md, 'auto'): the fastest in which
-// it answers test requests as in f32. Follows from the bundle and the CPU's kind, never from
+// The precision `auto` for one model (docs/numerics.md, 'auto'): the fastest precision in which the
+// model answers test requests as in f32. Follows from the bundle and the CPU's kind, never from
 // a clock. Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_AUTO_PRECISION_H_
 #define BEAMWRIGHT_ENGINE_AUTO_PRECISION_H_

@@ -1,3 +1,22 @@
+// One step of a model that is searched by frames (Step), for all requests of the driver:
+//
+// 1. TakeBack: streams that were set aside and have news, or whose time is over, come back.
+// 2. AnswerDead: cancelled and expired requests leave.
+// 3. TakeAllNews: frames that arrived for streams are appended (TakeNews), or go to the stream's
+//    chunks where the encoder reads chunk by chunk. Proceed lets the search go on: GoOn announces
+//    further frames, and ends segments.
+// 4. EncodeChunks: the encoder runs over the next chunk of streams that have one, as many together
+//    as fit, in turns by number, so that no stream waits for ever. If the run fails each chunk is
+//    run alone, to find which source made it fail.
+// 5. SetAside: a stream that has read all its frames leaves `requests_` until there is news. It
+//    costs nothing meanwhile.
+// 6. RunModel: the joiner, or the CTC rows, for the frames that the searches need next; at most
+//    about kMostStreamRows rows of streams, and streams that had no part come first in the next
+//    step.
+// 7. AdvanceAll: searches take the scores; segments, progress and answers go to the callers.
+//
+// A step that was interrupted is repeated (is_repeated) with the same requests, without those that
+// have gone, and takes no news before: so no frame is lost or seen twice.
 #include "engine/frames/frame_driver.h"
 
 #include <algorithm>
@@ -180,7 +199,7 @@ absl::Status FrameDriver::RunModel(const ops::ExecutionContext& context, Underwa
     }
   }
   if (stepped_.empty()) {
-    return absl::OkStatus();  // all wait for the encoder
+    return absl::OkStatus();  // every request waits for the encoder
   }
   const Underway::Scope scope = MakeScope(underway);
   BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
@@ -216,7 +235,7 @@ void FrameDriver::AdvanceAll(const ops::ExecutionContext& context) {
       }
     }
     if (!status.ok()) {
-      // The caller did nothing wrong when a model's score is not a log-probability.
+      // A score that is not a log-probability is the model's fault, not the caller's.
       request->Fail(absl::IsInvalidArgument(status) ? absl::InternalError(status.message())
                                                     : status);
       continue;
@@ -251,7 +270,7 @@ void FrameDriver::TakeChunks(const ops::ExecutionContext& context,
     const auto frames = encoder_->Advance(i, *request.chunks);
     absl::Status status = frames.ok() ? request.TakeChunk(context, *frames) : frames.status();
     if (!status.ok()) {
-      // The encoder is the model's: the caller did nothing wrong.
+      // A failure of the encoder is the model's fault, not the caller's.
       request.Fail(absl::InternalError(status.message()));
     } else if (request.is_stream()) {
       Proceed(request, status);
@@ -270,7 +289,7 @@ void FrameDriver::EncodeChunks(const ops::ExecutionContext& context, EngineObser
   if (encoded_.empty()) {
     return;
   }
-  // All have their turn: those with a number behind the last one's come first.
+  // In turns: streams with numbers behind the last encoded one come first (unsigned wrap-around).
   std::sort(encoded_.begin(), encoded_.end(), [this](const auto* a, const auto* b) {
     return a->serial - last_encoded_ - 1 < b->serial - last_encoded_ - 1;
   });
@@ -288,9 +307,9 @@ void FrameDriver::EncodeChunks(const ops::ExecutionContext& context, EngineObser
     return;
   }
   if (absl::IsCancelled(status) && underway != nullptr && underway->was_interrupted()) {
-    return;  // the next step does it without those who are gone
+    return;  // the next step repeats it without the answered requests
   }
-  // What made them fail together may be one source alone.
+  // One source may have made all of them fail: each is run alone.
   for (FrameRequest* const request : encoded_) {
     if (request->is_answered) {
       continue;

@@ -1,11 +1,11 @@
 // The frame driver: advances the requests of a model that is searched by frames. Each step runs the
 // model for what all their searches need next, and advances them; requests may be at different
-// frames, join before any step and leave after any. The beam driver (engine/beam)
-// does the same by tokens; neither knows the other. Private to engine/.
+// frames, join before any step and leave after any (continuous batching). The beam driver
+// (engine/beam) does the same by tokens; neither knows the other. Private to engine/.
 //
-// Requests whose sources arrive while they are searched are set aside when they have read what is
-// there, and come back with news (frame_feed.h), or when their time is over. They cost nothing
-// meanwhile, whatever their number.
+// Requests whose sources arrive while they are searched (streams) are set aside when they have read
+// all frames that have come, and return when more frames come (frame_feed.h), or when their time is
+// over. They cost nothing meanwhile, whatever their number.
 #ifndef BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_
 #define BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_
 
@@ -44,17 +44,17 @@ class FrameDriver : public RequestDriver<FrameRequest> {
  private:
   void Leave(FrameRequest& request) override { stepper_->Leave(request); }
 
-  // Of streams. Those that were set aside and have news, or whose time is over, come back.
+  // Streams that were set aside and have new frames, or whose time is over, come back.
   void TakeBack(absl::Time now);
   // Takes the frames that came for a request.
   absl::Status TakeNews(const ops::ExecutionContext& context, FrameRequest& request);
   void TakeAllNews(const ops::ExecutionContext& context);
-  // Announces the next frames to searches that wait, and ends segments. ResourceExhausted if there
-  // is no memory for a longer segment; what was found is kept as the last one.
+  // Announces the next frames to a search that waits, and ends segments. ResourceExhausted if there
+  // is no memory for a longer segment: the request then ends with the segments so far.
   absl::Status GoOn(FrameRequest& request);
-  // After frames have come for a stream, or have not: its search goes on, and it may be done.
+  // After TakeNews for a stream, with its status: the search goes on, and the request may be done.
   void Proceed(FrameRequest& request, const absl::Status& status);
-  // Runs the encoder over the next chunks of those who wait for them.
+  // Runs the encoder over the next chunks of requests that have one.
   void EncodeChunks(const ops::ExecutionContext& context, EngineObserver* observer,
                     Underway* underway);
   absl::Status RunEncoder(const ops::ExecutionContext& context,

@@ -1,3 +1,19 @@
+// What a bundle has in addition to its own encoder and decoder, compiled into Parts:
+//
+// 1. CompileEnsemble: further members, each a decoder with its own encoder or the model's; weights
+//    add up to 1.
+// 2. CompileScorer, by kind: a language model is a decoder that reads the token alone
+//    (CompileLanguageModel); a CTC output of the encoder; an n-gram file (CompileNgram).
+// 3. Scorers that no bundle lists: the count of words, where tokens write words, and a transducer's
+//    internal language model.
+// 4. The lexical table.
+//
+// CompileNgram finds out what the file is, since bundles only name it: gzip is unpacked; KenLM's
+// binary by its head, an ARPA file by its name or `\data\`; other files are lexicons
+// (CompileLexicon). Then what its words are. If at least half of them are tokens of the target
+// vocabulary it scores tokens; otherwise it scores words, which are found in the text at their ends
+// (CompileWords). A model of which fewer than half of the words can be spelled with the tokens is
+// refused: another vocabulary's model would silently make answers worse.
 #include "engine/model/compile_fusion.h"
 
 #include <algorithm>
@@ -25,7 +41,7 @@ namespace {
 
 using Parts = DecodeModel::Parts;
 
-// Of scorers, where the bundle does not say.
+// The largest weight of a scorer, where the bundle has no limit.
 constexpr float kMostWeight = 100;
 
 // A decoder that is stepped with the model's main decoder.
@@ -41,7 +57,7 @@ absl::Status CompileBeside(ops::Graph graph, const v1::DecoderConfig& config,
   return absl::OkStatus();
 }
 
-// Whether a tensor can be both.
+// Whether one tensor can have both types and shapes.
 bool Agree(const ops::ValueInfo& a, const ops::ValueInfo& b) {
   const ops::Shape& x = a.shape.dims();
   const ops::Shape& y = b.shape.dims();
@@ -116,7 +132,7 @@ bool IsSilent(const Parts& parts, int32_t id) {
          std::find(codec.end_ids().begin(), codec.end_ids().end(), id) != codec.end_ids().end();
 }
 
-// What a token writes: its text with a space where a word begins or ends.
+// The text that a token writes: with a space where a word begins or ends.
 std::string SurfaceOf(const bundle::TextCodec& codec, const v1::TextConfig& config, int32_t id) {
   if (config.form() == v1::TEXT_FORM_CHARACTERS) {
     return codec.TokenText(id);
@@ -128,12 +144,13 @@ std::string SurfaceOf(const bundle::TextCodec& codec, const v1::TextConfig& conf
   if (config.form() == v1::TEXT_FORM_PIECES && config.mark() == v1::SUBWORD_MARK_WORD_END) {
     return absl::StrCat(once, absl::EndsWith(codec.TokenText(id), "</w>") ? " " : "");
   }
-  // Behind itself it has the space that a text does not begin with.
+  // A text does not begin with a space: behind itself the token shows the space that it writes.
   std::string twice = codec.Decode({id, id});
   return absl::StartsWith(twice, once) ? twice.substr(once.size()) : once;
 }
 
-// Words that could be written with these tokens, as far as their bytes say.
+// The number of words whose bytes all occur in some token: an upper bound of the words that tokens
+// spell.
 int64_t CountSpelled(absl::Span<const std::string> words, const fusion::WordTokens& tokens) {
   std::array<bool, 256> has_byte = {};
   for (const std::string& surface : tokens.surfaces) {
@@ -147,8 +164,8 @@ int64_t CountSpelled(absl::Span<const std::string> words, const fusion::WordToke
   });
 }
 
-// What the tokens write, of a model whose answers are words of a text. InvalidArgument: they are
-// not.
+// The texts of the tokens, of a model whose answers are words of a text. InvalidArgument for other
+// models.
 absl::StatusOr<fusion::WordTokens> WordTokensOf(const Parts& parts) {
   const v1::TextConfig& target = parts.config.target();
   if (target.form() == v1::TEXT_FORM_IDS || target.form() == v1::TEXT_FORM_WHITESPACE) {
@@ -165,7 +182,7 @@ absl::StatusOr<fusion::WordTokens> WordTokensOf(const Parts& parts) {
   return tokens;
 }
 
-// Of an ARPA file, or of KenLM's.
+// The n-gram model of an ARPA file or of KenLM's binary.
 absl::StatusOr<std::shared_ptr<const fusion::NgramModel>> ReadNgrams(
     std::string content, const fusion::NgramVocabulary& vocabulary,
     const fusion::KenlmTokens& tokens) {
@@ -368,7 +385,7 @@ absl::Status CompileFusion(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
   const bool has_words = std::any_of(
       parts.scorers.begin(), parts.scorers.end(),
       [](const ScorerPart& part) { return part.words != nullptr || part.lexicon != nullptr; });
-  // A lexicon may spell words in tokens that write no text with words.
+  // Without texts of words, as where a lexicon spells words in tokens, words are not counted.
   absl::StatusOr<fusion::WordTokens> tokens;
   if (has_words && parts.FindScorer(kWordCount) == nullptr) {
     tokens = WordTokensOf(parts);

@@ -1,3 +1,22 @@
+// A bundle's encoder and decoder graphs with their configuration become parts of a model.
+//
+// CompileEncoder:
+// 1. FindEncoderInputs: which Parameter is the source, which its length or mask, and which are
+//    further inputs. Every other Parameter is an error: no input is filled by accident.
+// 2. Extents that the bundle states (SetSourceShape), ids in the place of one-hot vectors
+//    (TakeIds), and states of an encoder that reads chunks (PrepareStreaming).
+// 3. Model::Compile runs the passes and proves whether rows and unequal lengths are separable
+//    (encoder.proof).
+// 4. FindLengthAxis, and the sizes of tables: a token beyond the encoder's table, or a source
+//    longer than its positions, is refused before it is encoded, not by a failing Gather.
+// 5. SelfCheck decodes random sources alone and together; where bits differ, sources are encoded
+//    one by one.
+//
+// CompileDecoder: ops::CompileDecoder finds the step (ops/decoder/decoder_form.cc); then
+// FindDecoderInputs finds which encoder result or constant each input starts from, and SelfCheck
+// compares rows alone and together.
+//
+// Errors name the field of model.textproto and list the names that the graph has.
 #include "engine/model/compile_graphs.h"
 
 #include <algorithm>
@@ -18,7 +37,7 @@
 namespace beamwright::engine {
 namespace {
 
-// Of an encoder that is run chunk by chunk.
+// Whether the input is a state of an encoder that is run chunk by chunk.
 bool IsStateInput(const v1::EncoderConfig& config, const std::string& name) {
   const auto& states = config.streaming().states();
   return std::any_of(states.begin(), states.end(),
@@ -111,7 +130,7 @@ absl::Status FindEncoderInputs(const ops::Graph& graph, const v1::EncoderConfig&
   return FindFurtherInputs(graph, config, names, encoder);
 }
 
-// An export with an example of several sources may have fixed their number.
+// Refuses an export that fixed the number of sources to that of its example.
 absl::Status CheckFixedRows(const EncoderPart& encoder, int parameter) {
   const ops::PartialShape& shape = encoder.info_of(parameter).shape;
   const int64_t rows = shape.rank() > 0 ? shape.dim(0) : 1;
@@ -127,12 +146,12 @@ absl::Status CheckFixedRows(const EncoderPart& encoder, int parameter) {
       name, "': {0: 'rows', ...}}), or with an example of one source");
 }
 
-// As the bundle says it, or else the source's shape; 0: neither does.
+// The axis that counts the source's length: of the bundle, else by the source's shape; 0: unknown.
 int LengthAxisOf(const v1::EncoderConfig& config, const ops::PartialShape& source) {
   return config.length_axis() > 0 ? config.length_axis() : ops::FindLengthAxis(source);
 }
 
-// Which axis of the source counts as its length. What a request could not vary is not guessed:
+// Sets the axis that counts the source's length. An axis that requests cannot vary is not guessed:
 // every source would have the same length, and with it the same limit of its answer.
 absl::Status FindLengthAxis(const v1::EncoderConfig& config, EncoderPart& encoder) {
   const ops::PartialShape& shape = encoder.source_info().shape;
@@ -180,7 +199,7 @@ absl::Status SetSourceShape(const v1::EncoderConfig& config, int input, ops::Gra
   return absl::OkStatus();
 }
 
-// A token beyond the table would fail every request that has it.
+// Refuses a vocabulary larger than the encoder's table: a token beyond it would fail its requests.
 absl::Status CheckSourceTable(const bundle::TextCodec& source, EncoderPart& encoder) {
   const ops::Graph& graph = encoder.model->graph();
   const int node = graph.parameters[static_cast<size_t>(encoder.input)];
@@ -228,7 +247,7 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
   ops::TakeAndGiveF32(graph);
   BW_RETURN_IF_ERROR(FindEncoderInputs(graph, config, *encoder));
   BW_RETURN_IF_ERROR(SetSourceShape(config, encoder->input, graph));
-  // Text comes as ids; an encoder that takes them one-hot gets them so.
+  // An encoder that reads tokens as one-hot vectors is rewritten to read ids.
   const int source = graph.parameters[static_cast<size_t>(encoder->input)];
   if (model.source->size() > 0 && ops::OneHotTokens(graph, source) == model.source->size()) {
     ops::TakeIds(graph, source);

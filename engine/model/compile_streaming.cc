@@ -1,3 +1,20 @@
+// An encoder that reads chunk by chunk: a graph (chunk, states) -> (frames, next states). Before it
+// is compiled (PrepareStreaming):
+//
+// 1. SetSource fixes the extents of a chunk: [rows, chunk, width], or [rows, width, chunk].
+// 2. FindStates pairs inputs and results by name. SetState fixes the shape of each state and finds
+//    the axis that counts rows, which exports have anywhere: RowsAxis takes the configured axis,
+//    else the only dynamic one, else the first 1.
+// 3. States whose rows are not first are transposed inside the graph (MoveRowsFirst), so that
+//    states of many streams are stacked along axis 0, and StartOf makes the state of a new stream.
+//
+// After it is compiled (CheckStreaming):
+//
+// 4. A state must be written with the type and shape with which it is read.
+// 5. SelfCheckChunks: two chunks of three random streams, alone and together. Results and states
+//    must have the same bits; otherwise streams are encoded one by one (encoder.apart says why).
+//
+// FramesOfChunk is what the search learns from step 5: how many frames come of a chunk.
 #include "engine/model/compile_streaming.h"
 
 #include <algorithm>
@@ -208,7 +225,7 @@ Tensor RandomLike(ops::DType dtype, ops::Shape shape, int64_t streams, std::mt19
   return converted.ok() ? *converted : values;
 }
 
-// What became of one stream in a run.
+// States and results of one stream after a run.
 struct OneOf {
   StreamStates states;
   std::vector<Tensor> results;  // its own, by result
@@ -239,7 +256,7 @@ bool SameBits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
                     [](const Tensor& x, const Tensor& y) { return ops::SameBits(x, y); });
 }
 
-// Two chunks of three streams.
+// Runs two chunks of three streams, alone and together, and compares the bits.
 absl::Status SelfCheckChunks(EncoderPart& encoder) {
   constexpr int64_t kStreams = 3;
   std::mt19937 random(20063);

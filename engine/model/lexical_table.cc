@@ -1,3 +1,19 @@
+// A lexical table in two file formats and one form in memory: for each source token a list of
+// target tokens, all lists in one array (targets of sources_[i] from starts_[i] to starts_[i + 1]).
+//
+// 1. Text (Read): lines of source token, target token, probability. Entries are sorted by source
+//    and falling probability; a target that occurs twice counts once, and max_per_token cuts the
+//    list.
+// 2. Marian's binary shortlist (ReadBinary): head, offsets, targets; checked for size, checksum,
+//    order and range before use.
+//
+//   8 bytes each: magic, checksum, frequent tokens, best, number of offsets, number of targets,
+//   and the offsets; then 4 bytes for each target
+//
+// 3. Shortlist, for one source: the frequent tokens and the lists of the source's tokens as bits,
+//    one for each target. Reading the set bits gives them sorted and without repetition, faster
+//    than sorting a thousand tokens. By Marian's rule a binary shortlist is filled with further
+//    tokens to a multiple of 8.
 #include "engine/model/lexical_table.h"
 
 #include <algorithm>
@@ -22,8 +38,7 @@
 namespace beamwright::engine {
 namespace {
 
-// Binary lexical shortlists as Marian's converter writes them (lex.50.50.DIR.s2t.bin). Private to
-// engine/model/.
+// A binary lexical shortlist as Marian's converter writes it (lex.50.50.DIR.s2t.bin).
 struct BinaryShortlist {
   int num_frequent = 0;  // the first ids of the target vocabulary, which are open to every source
   // Target ids of source id i, ascending: targets[starts[i]] to targets[starts[i + 1] - 1].
@@ -64,7 +79,7 @@ absl::Status CheckList(size_t source, absl::Span<const int32_t> targets, int tar
   return absl::OkStatus();
 }
 
-// Whether the content begins as such a file does; text does not.
+// Whether the content begins with the magic number of a binary shortlist.
 bool IsBinaryShortlist(absl::string_view content) {
   return content.size() >= kWord && WordAt(content, 0) == kMagic;
 }
@@ -245,7 +260,7 @@ void LexicalTable::SetTargets(std::vector<int32_t> targets, int target_size) {
 std::vector<int32_t> LexicalTable::Shortlist(absl::Span<const int32_t> source_ids) const {
   constexpr int kBits = 64;
   constexpr int kMultiple = 8;
-  // A bit for each target, of which a sentence has a thousand: sorting them takes longer.
+  // 1. A bit for each target token.
   std::vector<uint64_t> open(static_cast<size_t>(target_size_ + kBits - 1) / kBits);
   const auto is_open = [&open](int32_t id) {
     return (open[static_cast<size_t>(id) / kBits] >> (id % kBits) & 1) != 0;
@@ -275,11 +290,13 @@ std::vector<int32_t> LexicalTable::Shortlist(absl::Span<const int32_t> source_id
   for (const uint64_t word : open) {
     count += absl::popcount(word);
   }
+  // 2. Further tokens behind the frequent ones, until their number is a multiple of 8.
   for (int32_t id = num_frequent_; is_binary_ && id < target_size_ && count % kMultiple != 0;
        ++id) {
     count += is_open(id) ? 0 : 1;
     add(id);
   }
+  // 3. The set bits, ascending.
   std::vector<int32_t> tokens;
   tokens.reserve(static_cast<size_t>(count));
   for (size_t word = 0; word < open.size(); ++word) {

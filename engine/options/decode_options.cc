@@ -1,3 +1,19 @@
+// The options of a request resolved: ResolveOptions, once for each set of options (OptionsCache
+// keeps the results), and OptionsForSource, for each source.
+//
+// 1. CheckEach: each field by its rule (rule.proto). A wrong field is reported and left out, so
+//    that no fault is reported which only follows from it.
+// 2. Merge: the request over the bundle's defaults over the fields' own. Sizes that only the
+//    defaults set follow the sizes that the request sets: with a beam_size of 2 in the request, a
+//    default n_best of 5 becomes 2.
+// 3. CheckSearches: options that the model's kind of search does not have.
+// 4. ReadOptions or ReadFrameOptions: the search's options, and faults that depend on the model.
+// 5. OptionsForSource: lengths that follow from the source's (SetLengths), the lexical shortlist of
+//    its tokens (SetShortlist), and the last check.
+//
+// Scoring has its own options, which share defaults with decoding (ResolveScoring).
+// CheckDefaultOptions tries the bundle's defaults at load, since a request without options must be
+// decodable.
 #include "engine/options/decode_options.h"
 
 #include <algorithm>
@@ -22,7 +38,7 @@
 namespace beamwright::engine {
 namespace {
 
-// What the model's defaults say of the fields that scoring shares with decoding.
+// The model's defaults for the fields that scoring shares with decoding.
 v1::ScoreOptions Defaults(const v1::DecodeOptions& options) {
   v1::ScoreOptions defaults;
   if (options.has_length_penalty()) {
@@ -66,11 +82,11 @@ v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& defau
       merged.set_beam_size(std::min(share * merged.n_best(), search::kMaxBeamSize));
     }
   }
-  // A row alone could not return from the beginning of a phrase that breaks off.
+  // A beam of 1 could not drop a hotword phrase that was begun and does not go on.
   if (merged.beam_size() == 1 && merged.hotwords_size() > 0) {
     merged.set_beam_size(std::min(kFewestRowsWithHotwords, MaxBeamSize(model)));
   }
-  // What only the defaults ask for never breaks a limit.
+  // Sizes of the defaults are lowered to the limits; sizes of the request are refused above them.
   if (!options.has_beam_size()) {
     merged.set_beam_size(std::min(merged.beam_size(), MaxBeamSize(model)));
   }
@@ -83,8 +99,8 @@ v1::DecodeOptions Merge(const DecodeModel& model, const v1::DecodeOptions& defau
   return merged;
 }
 
-// Adds what is wrong with each option by itself, and returns the options that are sound: what is
-// wrong with those is reported as well, and nothing that only follows from the others.
+// Adds the faults of each option by itself, and returns the other options: further faults are then
+// found in these alone, and none that only follows from a wrong option.
 v1::DecodeOptions CheckEach(const v1::DecodeOptions& options, status::Faults& faults) {
   v1::DecodeOptions sound = options;
   const google::protobuf::Reflection& reflection = *options.GetReflection();

@@ -1,3 +1,22 @@
+// From DecodeOptions, with defaults merged in, to SearchOptions. A Reader goes through the options
+// by topic, sets the search's fields and collects every fault, so that a caller sees all of them at
+// once:
+//
+// 1. SetSearch: sizes, scores, the end of the search, and limits of the model. 2. SetStopStrings.
+//    3. SetProcessors: penalties and bans by token. 4. SetConstraints: prefixes, required
+//    sequences, hotwords (SetHotwords), lists of allowed answers (SetAllowed), and a regular
+//    expression or JSON schema (SetText). 5. SetTimestamps, for Whisper. 6. SetSampling.
+// 7. SetFusion: weights of scorers. 8. Conflicts (engine/search/options.h): options that exclude
+//    each other.
+//
+// Fields by themselves were checked before, by their rules (decode_options.cc); here is what
+// depends on the model or on other fields. Options that name tokens by text are read through the
+// model's vocabulary (OptionTokens).
+//
+// SetText is the expensive one: the pattern is compiled to a grammar::Program, and the texts of all
+// tokens are found, once for a model (TokenTextsOf). It then tries the first step: a pattern that
+// the model's tokens cannot spell, or that no first token can begin, is refused here and not in the
+// middle of a search.
 #include "engine/options/read_options.h"
 
 #include <algorithm>
@@ -58,7 +77,7 @@ absl::StatusOr<grammar::Program> CompileSchema(absl::string_view schema) {
   return grammar::Compile(made);
 }
 
-// Made once for a model: some tens of milliseconds for a hundred thousand tokens.
+// The texts of the model's tokens, found once: some tens of milliseconds for a hundred thousand.
 std::shared_ptr<const grammar::TokenTexts> TokenTextsOf(const DecodeModel& model) {
   return model.parts().token_texts.Get([&model] {
     const bundle::TextCodec& codec = model.target();
@@ -103,7 +122,7 @@ class Reader : private OptionTokens {
     search.n_best = merged_.n_best();
     if (merged_.distinct() == v1::DISTINCT_TEXT && merged_.num_alternatives() == 0 &&
         merged_.sampling() != v1::SAMPLING_RANDOM) {
-      search.n_best = search.beam_size;  // of which n_best texts are answered
+      search.n_best = search.beam_size;  // the answer has n_best different texts of them
     }
     search.length_penalty = PenaltyOf(merged_.length_penalty());
     search.alpha = merged_.length_penalty_alpha();
@@ -274,14 +293,14 @@ class Reader : private OptionTokens {
     }
     std::vector<int32_t> first;
     tried.AppendAllowed(tried.Start(begins_text), first);
-    if (first.empty()) {  // its first states are beyond the limits
+    if (first.empty()) {  // the pattern's first states exceed the limits
       Add(field, "repeats what may be empty too often to be followed");
       return;
     }
     search.constraints.text = std::move(constraint);
   }
 
-  // Whisper writes times unless its prefix says <|notimestamps|>.
+  // Whisper writes timestamps unless its prefix has <|notimestamps|>.
   void SetTimestamps(search::SearchOptions& search) {
     const bundle::TextCodec& codec = model().target();
     const int32_t first = codec.TokenId("<|0.00|>");
@@ -291,7 +310,7 @@ class Reader : private OptionTokens {
     const auto names_none = [none](const auto& ids) {
       return std::find(ids.begin(), ids.end(), none) != ids.end();
     };
-    // Without any prefix it is Whisper for English alone, or a search for the language.
+    // An empty prefix is that of Whisper for English alone, or a search for the language.
     const bool is_whole = !constraints.prefix.empty() || usual.ids().ids_size() == 1;
     if (first >= 0 && first < search.vocabulary_size && none >= 0 && is_whole &&
         names_none(usual.ids().ids()) && !names_none(constraints.prefix) &&

@@ -1,3 +1,22 @@
+// FormDecoder: an exported decoder becomes a step graph or one loop over the target, by lists of
+// passes.
+//
+//   before                                         after
+//   a step: token, states -> logits, states         the same, with states [rows, ...]
+//   one loop over the target, logits its output     the same
+//   layers over the target, or several loops        one loop over the target whose body is a step
+//
+// 1. kDecoderPasses, for every decoder: constant folding, and loops of one iteration are replaced
+//    by their bodies.
+// 2. FindLoop decides which form the graph has: kNone, the only loop, or kSeveral.
+// 3. kStepPasses for a step graph; kLoopPasses for a decoder that is one loop; JoinDecoder with
+//    kTargetPasses for other decoders. JoinDecoder tries both axes of the tokens as time, since
+//    exports have [rows, time] or [time, rows], and gives attention up where it cannot be computed
+//    step by step.
+// 4. FindStateResult pairs each input that is a state with its result, by the configuration or by
+//    the variable's name, and CheckState compares their types and shapes.
+//
+// A pass that cannot do its part returns an error that names the layer; the file is then refused.
 #include "ops/decoder/decoder_form.h"
 
 #include <algorithm>
@@ -141,7 +160,7 @@ absl::Status CheckState(const Graph& graph, int parameter, int result) {
   bool fits = state.dtype == next.dtype;
   if (state.shape.has_rank() && next.shape.has_rank()) {
     fits = fits && state.shape.rank() == next.shape.rank();
-    // A batch of 1 that a file declares is opened later on; what is not 1 was meant.
+    // A declared batch of 1 becomes dynamic later; any other extent must agree.
     for (int axis = 0; fits && axis < state.shape.rank(); ++axis) {
       const int64_t from = state.shape.dim(axis);
       const int64_t to = next.shape.dim(axis);
@@ -216,13 +235,13 @@ absl::StatusOr<bool> JoinTarget(Graph& graph, GraphInfo& info, const PassContext
   return true;
 }
 
-// Of every decoder.
+// Passes for every decoder.
 constexpr Pass kDecoderPasses[] = {
     &FoldShapes,   // constant folding, without knowing which axes count rows
     &InlineLoops,  // loop inlining: a loop over one token is its body
 };
 
-// Of a step graph: a graph without a loop over the target.
+// Passes for a step graph: a graph without a loop over the target.
 constexpr Pass kStepPasses[] = {
     &DropBeamIndex,        // states in the order of their rows
     &TakeOneToken,         // one token a step; caches start empty
@@ -234,16 +253,16 @@ constexpr Pass kStepPasses[] = {
     &JoinStepUpdates,      // fusion of decay, delta rule, sum and read of a matrix state
 };
 
-// Of a decoder with one loop over the target that is the whole step.
+// Passes for a decoder with one loop over the target that is the whole step.
 constexpr Pass kLoopPasses[] = {
     &FoldShapes,  // constant folding, with the rows as one extent
 };
 
-// Of other decoders over the whole target.
+// Passes for other decoders over the whole target.
 constexpr Pass kTargetPasses[] = {
     &FoldShapes,  // constant folding, with the rows as one extent
     &JoinTarget,  // loop fusion: all layers over the target become one loop
-    &FoldShapes,  // what the joined loop shows
+    &FoldShapes,  // constant folding, in the joined loop as well
 };
 
 // A decoder over the whole target, as an export left it, made into one loop: its time axis is the
@@ -349,7 +368,7 @@ absl::StatusOr<DecoderForm> FormDecoder(Graph graph, const DecoderPorts& ports) 
     }
     absl::StatusOr<DecoderForm> joined = JoinDecoder(graph, form.info, decoder);
     if (!joined.ok() && attention >= 0) {
-      // Attention that can't be had step by step is no reason not to decode.
+      // The decoder is usable without attention that can't be computed step by step.
       decoder.outputs = {logits};
       joined = JoinDecoder(graph, form.info, decoder);
     }

@@ -1,3 +1,25 @@
+// Types and shapes of a Loop, from its inputs and its body. InferGraph calls these functions in
+// this order:
+//
+// 1. FirstStateShapes: a state has the shape of its initial value in the first iteration.
+// 2. PrepareBody: the Parameters of the body get type and shape: a sliced input without its part of
+//    the axis (SliceShape), an invariant as it is and with its value if that is known, the number
+//    of the iteration, states as in `states`.
+// 3. The body is inferred. Where states may change their shape, WidenStates compares each state
+//    with what the body carries on: an extent that differs becomes dynamic, and steps 2 and 3 are
+//    repeated until no state changes. This fixed point is reached, since shapes only widen.
+// 4. SettleRules counts axes from the front, now that ranks are known.
+// 5. InferLoopOutputs: the number of iterations if it is known (StaticTrips: trip count,
+//    conditions, parts of sliced inputs), and the outputs: the last value of a state, or parts
+//    stacked or concatenated (OutputShape).
+//
+//   x [rows, time, 8] sliced on axis 1, part 1, axis dropped  ->  body sees [rows, 8]
+//   h [rows, 16] carried, body gives [rows, 16]               ->  h stays [rows, 16]
+//   output stacked on axis 1                                  ->  [rows, time, 16]
+//
+// Where items run apart (Items::kApart) the body sees one item: shapes without the first axis
+// (SeenShape). An If has two bodies and no states: PrepareBranch, and InferBranchOutputs, which
+// keeps what both branches allow.
 #include "ops/graph/loop_inference.h"
 
 #include <algorithm>
@@ -21,7 +43,7 @@ absl::StatusOr<PartialShape> ItemShape(const PartialShape& shape) {
   return PartialShape(Shape(shape.dims().begin() + 1, shape.dims().end()));
 }
 
-// What a rule sees of its input: one item where items run apart.
+// The shape of an input as the body sees it: one item's where items run apart.
 absl::StatusOr<PartialShape> SeenShape(const Node& node, const LoopInput& input,
                                        absl::Span<const InputInfo> inputs) {
   const PartialShape& shape = inputs[static_cast<size_t>(input.input)].shape;
@@ -141,7 +163,7 @@ absl::StatusOr<PartialShape> OutputShape(const LoopOutput& output, const Partial
   if (output.kind == LoopOutput::Kind::kLastValue || !part.has_rank()) {
     return part;
   }
-  // Beyond it no tensor can be, and arithmetic on extents could overflow.
+  // Larger tensors are impossible, and arithmetic on larger extents could overflow.
   constexpr int64_t kMost = int64_t{1} << 48;
   if (trips > kMost / output.part_size) {
     return Invalid(trips, " iterations give more than 2^48 elements");
@@ -350,7 +372,7 @@ absl::Status InferLoopOutputs(const Node& node, const GraphInfo& body_info,
     ValueInfo& output = outputs[static_cast<size_t>(rule.output)];
     output.dtype = part.dtype;
     output.shape = *std::move(shape);
-    // A state may be its initial value still.
+    // After no iteration the state is its initial value.
     const LoopInput* const state =
         rule.kind == LoopOutput::Kind::kLastValue ? FindState(loop, rule.body_result) : nullptr;
     if (state != nullptr && loop.states_may_change_shape) {

@@ -1,3 +1,22 @@
+// The watch's thread (Run), every kBetweenBeats while clients are connected and the process works:
+//
+// 1. A beat: a call to the server itself (StartBeat). If the answer comes within kLate, gRPC reads
+//    its sockets in turn, and nothing is wrong.
+// 2. A late beat: Search compares readings (Reading) until the beat arrives. A reading has the
+//    time, the CPU time, the memory, the bytes read from each connection by the kernel's count, the
+//    bytes given to handlers, and the number of calls whose handlers ran. By the differences it
+//    decides whether a connection is in the way (the signs in connection_watch.h): too many calls
+//    (IsCrowded), calls whose memory swells (Swells), or half a second of CPU time without any
+//    handler (kPatience) and no sign of request bodies (MayBeBodies).
+// 3. CutOff resets the connection that was read from most since the reading, and HoldOff delays new
+//    connections, longer each time, so that a client which reconnects at once does not win.
+// 4. After a second (Window) of which much was late, LookBack does the same for connections that
+//    let others be read at times but used most of the second for bytes that became no requests.
+// 5. Between beats, Wait looks at memory every few milliseconds (Relieve): calls whose request has
+//    not come are refused first, and connections are reset if that does not help.
+//
+// Thresholds are CPU time, bytes and counts, not wall time alone: other processes on the machine
+// must not make a healthy client look like an attacker.
 #include "server/rpc/connection_watch.h"
 
 #include <grpcpp/client_context.h>
@@ -28,7 +47,7 @@ constexpr double kWorthABeat = 0.002;
 // A healthy server answers in a tenth of a millisecond; one whose CPUs are busy within some.
 constexpr absl::Duration kLate = absl::Milliseconds(20);
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(20);
-// Requests come at a gigabyte a second.
+// Between two looks at memory: requests may arrive at a gigabyte a second.
 constexpr absl::Duration kBetweenReliefs = absl::Milliseconds(5);
 constexpr absl::Duration kShortLook = absl::Milliseconds(5);
 // Memory is given back within this when calls are refused.
@@ -40,8 +59,7 @@ constexpr double kPatience = 0.5;
 // Bytes a second of CPU time: bodies of requests are read ten times as fast, frames without content
 // take 100 ns a byte and more.
 constexpr double kSlowestBodies = 10 << 20;
-// Calls that end before their request has come, from clients that send bodies and change their
-// mind.
+// Calls that end before their request has come, from clients that send bodies and cancel.
 constexpr int64_t kMostGivenUp = 100;
 // Of bodies this part is held at least, the rest finds memory that is the process' already.
 constexpr int64_t kLeastHeld = 4;
@@ -50,14 +68,15 @@ constexpr int64_t kLeastHeld = 4;
 constexpr int64_t kWorthALook = 32 << 20;
 constexpr int64_t kSwelling = 8;
 constexpr int64_t kMostOfACall = 96 << 10;
-// Who sent less meanwhile is not in anybody's way.
+// A connection that sent less meanwhile is not in the way.
 constexpr int64_t kLeastRead = 64 << 10;
-// The same in one look, where too many calls wait.
+// The same bound for one look while too many calls wait.
 constexpr int64_t kLeastReadInLook = 16 << 10;
-// Those who let others be read at times, but hardly: so much of a second was late ...
+// Connections that let others be read now and then. LookBack acts if this much of a second was
+// late ...
 constexpr absl::Duration kWindow = absl::Seconds(1);
 constexpr absl::Duration kMostLate = absl::Milliseconds(300);
-// ... and this multiple of the bytes given to handlers was read, most of it from them.
+// ... and this multiple of the bytes given to handlers was read, most of it from these connections.
 constexpr int64_t kIdleShare = 4;
 constexpr int64_t kLeastReadInWindow = 1 << 20;
 // Or this from connections that ended meanwhile: gRPC 1.51 takes 15 us for a PING of 17 bytes, and
@@ -77,14 +96,14 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Calls whose handlers ran, but for those whose clients never meant them.
+// The number of calls whose handlers ran, without calls that their clients cancelled early.
 int64_t CountServed(const Gate& gate) {
   return gate.backlog().num_left() - gate.incoming().num_given_up();
 }
 
 }  // namespace
 
-// What is compared between looks.
+// The counters of one moment; looks compare two readings.
 struct ConnectionWatch::Reading {
   Reading(Acceptor& acceptor, const Gate& gate)
       : arrived_bytes(gate.arrived_bytes()),
@@ -119,7 +138,8 @@ struct ConnectionWatch::Window {
   absl::Duration late;
 };
 
-// A call that is waited for, or not any more.
+// A call of the watch to the server. Its callback keeps it alive after the watch has stopped
+// waiting.
 struct ConnectionWatch::Beat {
   grpc::ClientContext context;
   inference::ServerLiveRequest request;
@@ -137,7 +157,7 @@ ConnectionWatch::ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const
       gate_(gate),
       limits_(limits),
       pressure_(memory_limit_bytes) {
-  // Before anybody can use up the files, and so that their number does not grow later.
+  // Before clients can use up the file descriptors, and so that their number does not grow later.
   Connect();
   thread_ = std::thread([this] { Run(); });
 }
@@ -175,7 +195,7 @@ bool ConnectionWatch::Wait(absl::Duration time) {
 void ConnectionWatch::Connect() {
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
-    return;  // no file is left; there will be one
+    return;  // no file descriptor is left; a later beat tries again
   }
   grpc::AddInsecureChannelFromFd(&server_, fds[0]);
   stub_ =
@@ -246,12 +266,12 @@ void ConnectionWatch::Search(Beat& beat, Window& window) {
   Reading before(acceptor_, gate_);
   absl::Time looked = before.time;
   while (Pause(absl::ZeroDuration()) && !Waits(beat, kBetweenLooks)) {
-    // Handlers of those who are in the way may run for as long as the beat waits, so that it is
-    // they who are noticed only when a second is over.
+    // Handlers of the connection in the way may run while the beat waits: then it is found only by
+    // LookBack, when the second is over.
     window.late += SteadyNow() - std::exchange(looked, SteadyNow());
     EndIfOver(window);
     Relieve();
-    // Each time, for LookBack: of connections that end before it.
+    // Each time: LookBack also counts the bytes of connections that have ended before it.
     const ConnectionTable::Progress progress = acceptor_.ListProgress();
     const bool is_crowded = IsCrowded();
     const bool is_served = CountServed(gate_) != before.num_served;
@@ -362,10 +382,11 @@ void ConnectionWatch::LookBack(const Reading& begin) {
   if (read > kIdleShare * arrived && CutOff(begin, kLeastReadInWindow, kWhy)) {
     return;
   }
-  // What arrived counts twice and more, so none of this became requests.
+  // Closed connections: more than half as many bytes were read from them as handlers were given in
+  // all.
   if (2 * closed > arrived) {
     acceptor_.CutOffReturning(kLeastReadOfClosed, kWhy);
-    // Whatever addresses they came from.
+    // Also where each of them came from another address.
     if (closed >= kLeastReadOfClosed) {
       HoldOff(kWindow);
     }

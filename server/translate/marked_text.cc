@@ -1,3 +1,24 @@
+// How markup gets from a source to its translation. Elements are a tree; words of the translation
+// know which byte of the source they come from, by attention. Placing goes down the tree and gives
+// each element a range of the target:
+//
+// 1. LabelWords: the innermost element that each word comes from. A word of unknown source has the
+//    label of its neighbour.
+// 2. FindRuns: for each child of an element, the longest run of words from its content. One word of
+//    the parent inside does not end the run.
+// 3. FindPlaces: children without words, an empty tag for example, go behind the word that comes
+//    from the text before them, and never into the run of another child.
+// 4. PlaceHalves: an element that begins before the text, or ends behind it, does so in the
+//    translation too.
+// 5. Place sorts the children by their ranges, moves each behind the end of the one before, and
+//    descends into it.
+//
+//   source  I <b>really</b> like <i>it</i>
+//   words   Das(it) gefällt(like) mir(I) wirklich(really) gut(like)    with their source words
+//   result  <i>Das</i> gefällt mir <b>wirklich</b> gut
+//
+// Every element occurs once in the result and the tree keeps its shape, so that the markup stays
+// well-formed whatever attention says. WriteMarked writes the tags and the text in one pass.
 #include "server/translate/marked_text.h"
 
 #include <algorithm>
@@ -36,7 +57,7 @@ void AppendText(absl::string_view text, bool escape, std::string& to) {
 
 bool IsSpaceBefore(absl::string_view text, size_t at) { return at > 0 && IsSpace(text[at - 1]); }
 
-// From top to bottom: each element gives its children places within its own.
+// Places the elements from the root down: each element's children are placed within its range.
 class Placing {
  public:
   Placing(const MarkedText& source, std::string target, absl::Span<const Word> words)
@@ -149,7 +170,7 @@ class Placing {
     }
   }
 
-  // Where children without words go: behind the word that comes from the text before them.
+  // Places children without words: behind the word that comes from the text before them.
   void FindPlaces(const Range& range, std::vector<Child>& children) const {
     std::vector<std::pair<size_t, size_t>> by_source;  // byte, word
     for (size_t w = range.first; w < range.last; ++w) {
@@ -266,7 +287,7 @@ class Placing {
     }
   }
 
-  // Bytes that no word stands for are kept apart from the words, as in the source.
+  // Adds spaces around verbatim bytes where the source had them.
   void Separate(Element& element, size_t at) const {
     if (!element.is_verbatim || element.begin == element.end) {
       return;

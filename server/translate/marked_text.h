@@ -1,5 +1,5 @@
-// MarkedText: a text with the markup that lies on it, so that a translation can carry the markup
-// over: the text is translated, and each element goes to the words that come from its content.
+// MarkedText: a text and its markup, so that a translation can carry the markup over: the text is
+// translated, and each element goes to the words that come from its content.
 #ifndef BEAMWRIGHT_SERVER_TRANSLATE_MARKED_TEXT_H_
 #define BEAMWRIGHT_SERVER_TRANSLATE_MARKED_TEXT_H_
 

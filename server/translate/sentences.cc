@@ -1,3 +1,22 @@
+// Cutting a text in four steps, each on the pieces of the one before. Whatever is not a sentence is
+// kept as it is, so that the pieces joined are the text, byte for byte:
+//
+// 1. Run: lines and columns, at line ends and tabs. A sentence never goes across them.
+// 2. AddLine: sentences of a line, at the breaks that ICU finds by UAX #29. GoesOn joins sentences
+//    again where the break is after an abbreviation, an initial, or a quotation that goes on in
+//    lower case.
+// 3. AddSentence, for a sentence of too many tokens: parts at places where a line may break, as
+//    many words as fit; after a comma or another end of a clause if that leaves at least half of
+//    the tokens in the part.
+// 4. AddPart and AddWord, for a word of too many tokens: halves, between two characters.
+//
+//   "Dr. Smith came at 5 p.m. “Go!” he said.\nNew line"
+//     sentences  "Dr. Smith came at 5 p.m. “Go!” he said."   "New line"
+//     kept       "\n"
+//
+// Why our own abbreviations: ICU's FilteredBreakIterator takes the end of any word for an
+// abbreviation ("ex." in "complex."), and CLDR's lists lack common ones. Words are compared whole
+// here.
 #include "server/translate/sentences.h"
 
 #include <unicode/brkiter.h>
@@ -39,7 +58,7 @@ constexpr Abbreviations kFurther[] = {
 
 bool IsWhiteSpace(char32_t c) { return u_isUWhiteSpace(static_cast<UChar32>(c)) != 0; }
 
-// White space that separates lines or columns: a sentence never goes across.
+// White space that separates lines or columns.
 bool SeparatesLines(char32_t c) {
   return (c >= '\t' && c <= '\r') || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
@@ -62,7 +81,8 @@ bool HasLetter(absl::string_view text) {
   return false;
 }
 
-// Where a clause ends: after a comma, semicolon, colon or dash, a bracket included.
+// Whether a clause ends with the word: with a comma, semicolon, colon or dash, also before a
+// bracket or quotation mark.
 bool EndsClause(absl::string_view word) {
   while (!word.empty() && absl::StrContains(" )\"'", word.back())) {
     word.remove_suffix(1);
@@ -174,7 +194,8 @@ class Splitting {
   }
 
   // Whether a sentence goes on behind a place where ICU ends it: after an abbreviation or the
-  // initial of a name, and after what somebody said, which ends with its own mark: "Go!" he said.
+  // initial of a name, and after a quotation with its own mark that the speaker follows: "Go!" he
+  // said.
   bool GoesOn(absl::string_view sentence, absl::string_view rest) const {
     sentence = absl::StripTrailingAsciiWhitespace(sentence);
     if (rest.empty() || sentence.empty()) {
@@ -219,7 +240,7 @@ class Splitting {
         AddPart(sentence.substr(begin, cut - begin));
         tokens -= at_clause ? clause_tokens : tokens;
         begin = cut;
-        // What is left of the part before the word may be too much with it.
+        // The rest of the part behind the cut may still be too long with the word.
         if (tokens > 0 && tokens + word_tokens > max_tokens_) {
           AddPart(sentence.substr(begin, word_begin - begin));
           begin = word_begin;
@@ -253,7 +274,7 @@ class Splitting {
     }
   }
 
-  // `add` gets what is within white space, which is kept.
+  // Keeps the outer white space of `text` and gives the rest to `add`.
   template <typename Add>
   void AddTrimmed(absl::string_view text, Add add) {
     const auto [before, behind] = OuterWhiteSpace(text);
@@ -298,8 +319,7 @@ void AddWords(absl::string_view words, AbbreviationSet& to) {
   }
 }
 
-// Those of CLDR, which ICU's data have for some languages, and ours. (ICU's own
-// FilteredBreakIterator takes the end of any word for an abbreviation: "ex." in "complex.".)
+// The language's abbreviations: those of CLDR, which ICU's data have for some languages, and ours.
 AbbreviationSet AbbreviationsOf(const icu::Locale& locale) {
   AbbreviationSet words;
   UErrorCode error = U_ZERO_ERROR;
@@ -329,7 +349,7 @@ AbbreviationSet AbbreviationsOf(const icu::Locale& locale) {
 }  // namespace
 
 struct SentenceSplitter::Rules {
-  // Prototypes: each text has clones.
+  // Prototypes: each text is split with clones of them, since they have state.
   std::unique_ptr<const icu::BreakIterator> sentences;
   std::unique_ptr<const icu::BreakIterator> lines;
   AbbreviationSet abbreviations;
