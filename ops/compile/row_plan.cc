@@ -1,3 +1,25 @@
+// The plan of a step over rows of several requests, from three things known of each value of the
+// loop's body: its scope (scopes.h), how it counts rows (FindRows), and its slot in the program.
+//
+// 1. Run: each slot gets its source: a constant, rows, a value that each request has once, or a
+//    number of the request.
+// 2. TakeOwnInputs: states that grow, and the number of the step, differ from request to request:
+//    their slots are ragged.
+// 3. Place puts each instruction, in order, into a segment over all rows, or per request if it
+//    reads a value of a request or a ragged one. Its outputs are ragged where their extents may
+//    differ (IsJoinable).
+// 4. CheckPerRequestInputs and CheckResults: what could not be separated makes the whole plan run
+//    row by row (Refuse, MakeRowByRow).
+// 5. JoinOutputs: outputs of a segment per request that are read elsewhere are joined over all rows
+//    at its end.
+//
+//   h [rows, 512]  product with a weight           over all rows, one GEMM
+//   keys [source, 512] of the request, h * keys    per request: [its rows, source], ragged
+//   softmax, times values [source, 512]            per request: [its rows, 512], joined
+//   product with a weight                          over all rows
+//
+// So a batch of requests with sources of different lengths shares every product with a weight,
+// without padding.
 #include "ops/compile/row_plan.h"
 
 #include <algorithm>
@@ -14,8 +36,7 @@ namespace {
 
 using Kind = RowInfo::Kind;
 
-// Whether each input of a loop is a state that grows. Found once: it takes a walk through the
-// graph.
+// For each input of a loop whether it is a state that grows. Found once, as that walks the graph.
 std::vector<bool> GrowingInputs(const Loop& loop) {
   std::vector<bool> growing;
   for (const LoopInput& input : loop.inputs) {
@@ -75,8 +96,8 @@ class Planner {
     return loop_.body.node(program_.instructions()[instruction].node);
   }
 
-  // States that grow are as long as their request has taken steps, and the number of the step is a
-  // request's: both lie with the request's values.
+  // States that grow are as long as the number of their request's steps, and the number of the step
+  // is a request's: both are held with the request's values.
   void TakeOwnInputs() {
     for (const LoopInput& input : loop_.inputs) {
       if (input.kind == LoopInput::Kind::kIteration || Grows(input)) {
@@ -161,8 +182,9 @@ class Planner {
     return rank >= (node.op == "MatMul" ? 3 : 1);
   }
 
-  // What a request's part of a step can be given: a request's rows of a value over all rows, the
-  // request's own value, repeated along the first axis, and what was computed for it before.
+  // Checks the inputs of an instruction that runs per request. Allowed are the request's rows of a
+  // value over all rows, the request's own value, repeated along the first axis, and what the
+  // segment computed for it before.
   void CheckPerRequestInputs(const Node& node) {
     for (const ValueId id : node.inputs) {
       if (!id.present() || scopes_[static_cast<size_t>(id.node)] == Scope::kModel) {
@@ -185,7 +207,7 @@ class Planner {
     }
   }
 
-  // [1, rows, ...]: as good as rows on the first axis.
+  // Whether the value is [1, rows, ...]: its rows can be sliced as those of the first axis.
   bool IsBehindOne(ValueId id, const RowInfo& rows) const {
     const PartialShape& shape = loop_.body.info(id).shape;
     return rows.axis == 1 && shape.has_rank() && shape.rank() > 1 && shape.dim(0) == 1;

@@ -1,5 +1,21 @@
-// From a decoder graph to a step program: either the body of its loop over the target sequence, or
-// the graph itself as the body of a loop whose back edges the ports name.
+// CompileDecoder: from a decoder graph to a step program and its prologue.
+//
+// 1. FormDecoder (decoder_form.cc) brings the graph into one of two forms. Of a loop over the
+//    target, CompileLoop takes the body; a step graph becomes the body of a loop whose back edges
+//    the ports name (CompileStepGraph).
+// 2. The token input is found and checked (UseTokenInput), as are the logits and the attention
+//    among the results.
+// 3. CompileBody: the product with the vocabulary is split off (TakeProjection), so that its scores
+//    are scanned while they are in the cache; what depends on the token alone becomes tables
+//    (AddTokenTables); layers are fused (JoinStepLayers); and the body is compiled (LoopBody).
+// 4. Everything that states and invariants start from is the prologue, which runs once per request.
+//    It may read the shape of the tokens and never the tokens (CheckTokenUse).
+// 5. FindAttentionLayout: which axes of the attention weights count rows, heads and source
+//    positions.
+//
+// CheckStatesAreNamed catches the usual mistake in a bundle: an input that no line names would
+// count as memory, which never changes, while a result of the same form is unread: that is a state
+// that was left out.
 #include "ops/decoder/stepped_decoder.h"
 
 #include <algorithm>
@@ -84,8 +100,8 @@ class DecoderCompiler {
     return decoder_.decoder.node(decoder_.decoder.parameters[index]);
   }
 
-  // What runs before the loop may look at the tokens' shape (states made to measure), not at them.
-  // A value of which only shapes are read, such as a looked-up embedding, does no harm.
+  // Checks that the prologue reads the tokens' shape alone, as for states of the right extent. A
+  // value of which only the shape is read, such as a looked-up embedding, does no harm.
   absl::Status CheckTokenUse(absl::Span<const ValueId> wanted, const std::vector<bool>& needed) {
     const Graph& graph = decoder_.decoder;
     decoder_.token_node = token_node_;
@@ -187,7 +203,7 @@ class DecoderCompiler {
       decoder_.state_values.push_back(InputValue(node, rule));
     }
     for (size_t i = 0; i < decoder_.body->invariants().size(); ++i) {
-      // Weights that the body has packed need not be handed to it.
+      // Weights that the body has packed are not passed to it.
       decoder_.invariant_values.push_back(decoder_.body->reads_invariant(i)
                                               ? InputValue(node, decoder_.body->invariants()[i])
                                               : ValueId{});
@@ -195,7 +211,7 @@ class DecoderCompiler {
     return absl::OkStatus();
   }
 
-  // The scores are computed where they are scanned, unless they are a state as well.
+  // Splits the product with the vocabulary off the body, unless its scores are a state as well.
   void TakeProjection(Loop& loop, const GraphInfo& body_info) {
     const bool is_state = std::any_of(
         loop.inputs.begin(), loop.inputs.end(),
@@ -222,7 +238,7 @@ class DecoderCompiler {
     return absl::OkStatus();
   }
 
-  // Not where caches of keys and values grow: those have plans of their own.
+  // Fuses layers of the body. Bodies whose caches grow are left as they are: they have other plans.
   absl::Status JoinStepLayers(const OperatorSet& operators, Loop& loop, GraphInfo& info) const {
     const bool grows =
         std::any_of(loop.inputs.begin(), loop.inputs.end(),
@@ -281,7 +297,7 @@ class DecoderCompiler {
     return -1;
   }
 
-  // Attention that the loop does not give leaves a model that decodes all the same.
+  // Without attention from the loop the model decodes, and answers have no attention.
   absl::Status FindLoopAttention(int loop_node) {
     const absl::StatusOr<int> result = FindAttention(decoder_.decoder, ports_);
     if (!result.ok() && decoder_.decoder.results.size() > 1) {
@@ -365,8 +381,8 @@ class DecoderCompiler {
     return CompileBody(std::move(loop), info);
   }
 
-  // An input that nothing is said of is taken for memory, which never changes. One whose like is
-  // among the unread results is a state that was left out.
+  // An input that no line of the configuration names is memory, which never changes. If an unread
+  // result has its form, it is a state that was left out.
   absl::Status CheckStatesAreNamed(const Loop& loop) const {
     const Graph& graph = decoder_.decoder;
     std::vector<bool> is_read(graph.results.size());

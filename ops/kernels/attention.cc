@@ -1,3 +1,17 @@
+// Attention over all heads of all requests of a step, block by block of query rows:
+//
+// 1. Compute lists the rows (QueryRow): for each row of queries the matrices of keys and values
+//    that it meets, by the broadcasting rules of the two products that the operator replaces. With
+//    lengths, only the first positions of an item count, and further output rows are 0.
+// 2. Rows that meet the same matrices are sorted together and cut into blocks of at most
+//    kMostFewRows: the hypotheses of a request read its keys and values once for the block.
+// 3. AttendRows, for a block: scores = queries * keys, ScaledSoftmax in place, sums = shares *
+//    values. The scores of a block stay in the first cache.
+// 4. Blocks are shared among threads; the next block's matrices are fetched meanwhile
+//    (PrefetchMatrices).
+//
+// ScaledSoftmax runs over whole vectors: positions behind the length get a copy of the first score
+// for the maximum, and 0 for the sum, which leaves the bits of the separate operators.
 #include "ops/kernels/attention.h"
 
 #include <algorithm>
@@ -29,7 +43,7 @@ ProductOptions ScoreOptions(const AttentionOptions& options) {
   return {false, options.transpose_b};
 }
 
-// A row of queries, and the matrices that it meets.
+// A row of queries and the numbers of its matrices and output rows.
 struct QueryRow {
   int64_t query;
   int64_t keys;
@@ -52,14 +66,14 @@ struct Problem {
   float scale;
 };
 
-// The softmax of scores times `scale`, as the nodes have it: SoftmaxSlice. The row has whole
-// vectors, up to `padded`, so that no loop has a rest: what is behind the length adds 0 to lanes of
-// the sum.
+// The softmax of scores times `scale`, with the bits of the nodes Multiply and SoftMax
+// (SoftmaxSlice). The row has whole vectors, up to `padded`.
 BW_ALWAYS_INLINE inline void ScaledSoftmax(float* row, int64_t length, int64_t padded,
                                            float scale) {
   for (int64_t n = length; n < padded; ++n) {
     row[n] = row[0];
   }
+  // 1. Scaled scores and their maximum, lane by lane.
   float lanes[kLanes];
   std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
   for (int64_t n = 0; n < padded; n += kLanes) {
@@ -74,6 +88,7 @@ BW_ALWAYS_INLINE inline void ScaledSoftmax(float* row, int64_t length, int64_t p
       lanes[lane] = lanes[lane + width] > lanes[lane] ? lanes[lane + width] : lanes[lane];
     }
   }
+  // 2. Exponentials and their sum; what is behind the length adds 0.
   const float largest = lanes[0];
   for (int64_t n = 0; n < padded; ++n) {
     row[n] = Exp(row[n] - largest);
@@ -87,8 +102,8 @@ BW_ALWAYS_INLINE inline void ScaledSoftmax(float* row, int64_t length, int64_t p
   }
 }
 
-// Keys and values of the requests of a step lie far apart, in the third cache if there are many:
-// those of the next block are fetched while this one computes.
+// Fetches the keys and values of the next block while this one is computed: those of many requests
+// are spread over the third cache.
 void PrefetchMatrices(const Problem& problem, const QueryRow& row) {
   constexpr int64_t kLineFloats = 16;
   const auto fetch = [](const float* from, int64_t count) {
@@ -104,6 +119,7 @@ void PrefetchMatrices(const Problem& problem, const QueryRow& row) {
 
 // Up to kMostFewRows rows that meet the same matrices.
 void AttendRows(const Problem& problem, absl::Span<const QueryRow> block) {
+  // 1. Scores of the rows, in the thread's buffer.
   const int64_t length = block[0].length;
   const int64_t padded = CeilDiv(length, kLanes) * kLanes;
   const Matrix<float> kept = ThreadMatrix<Problem, 0>(kMostFewRows, padded);
@@ -125,6 +141,7 @@ void AttendRows(const Problem& problem, absl::Span<const QueryRow> block) {
       ScaledSoftmax(scores.out[i], length, padded, scale);
     }
   });
+  // 2. Weighted sums of the values, and the shares if they are an output.
   MultiplyRows(
       sums,
       {problem.values + block[0].values * problem.length * problem.width, problem.width, false},
@@ -206,6 +223,7 @@ struct AttentionOp {
             ? 1
             : inputs[kKeys]->num_elements() /
                   std::max<int64_t>(1, inputs[kKeys]->dim(0) * problem.depth * problem.length);
+    // 1. The rows.
     absl::InlinedVector<QueryRow, 32> rows;
     for (size_t pair = 0; pair < sums.pairs.size(); ++pair) {
       const auto [share, values] = sums.pairs[pair];
@@ -221,7 +239,7 @@ struct AttentionOp {
       std::fill_n(problem.out + (first_out + count) * problem.width,
                   (scores.rows - count) * problem.width, 0.0F);
     }
-    // Rows that meet the same matrices go together: in a step, all hypotheses of a request.
+    // 2. Blocks of rows that meet the same matrices: in a step, all hypotheses of a request.
     const auto meets_before = [](const QueryRow& a, const QueryRow& b) {
       return a.keys != b.keys ? a.keys < b.keys : a.values < b.values;
     };
@@ -238,6 +256,7 @@ struct AttentionOp {
       blocks.push_back(absl::MakeConstSpan(rows).subspan(first, end - first));
       first = end;
     }
+    // 3. The blocks, on all threads.
     const int64_t work =
         static_cast<int64_t>(rows.size()) * problem.length * (problem.depth + problem.width);
     ParallelFor(context.num_threads, static_cast<int64_t>(blocks.size()), work, [&](int64_t i) {

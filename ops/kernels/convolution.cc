@@ -1,3 +1,21 @@
+// Convolutions: checks and shapes here, the arithmetic by type.
+//
+//   f32              FloatConvolution (float_convolution.h), with a packed filter if it is
+//   constant,
+//                    and the operators behind it (ConvolutionEnd) on each part of the result
+//   i32              IntegerConvolution in f32 where that is exact, else ConvolveAll
+//   f64              ConvolveAll
+//   f16, bf16        widened to f32 (widen.h)
+//
+// 1. CheckConvolutionInputs: types, ranks, groups and channels; the transposed convolutions share
+//    it.
+// 2. ConvolutionOp::Shapes: each spatial axis by the rules of windows (windows.h).
+// 3. ConvolutionKernel::Run: GeometryOf gathers all extents, the type chooses the function.
+// 4. ConvolveAll is the reference: for each output channel, input channel and kernel position, one
+//    weight times a shifted plane. Terms are added in the order input channel, kernel position.
+//
+// Items of the batch never meet: axis 0 may count rows, and only if the filter does not
+// (ConvolutionRows).
 #include "ops/kernels/convolution.h"
 
 #include <algorithm>
@@ -81,7 +99,7 @@ void AddProduct(T a, T b, T& sum) {
   }
 }
 
-// One output channel of one item, of types other than f32. in: the channels of its group; filter:
+// One output channel of one item, in types other than f32. in: the channels of its group; filter:
 // [in_channels, kernel..].
 template <typename T>
 void ConvolvePlane(const ConvolutionGeometry& geometry, const T* in, const T* filter, T* out) {
@@ -178,7 +196,7 @@ struct ConvolutionOp {
   }
 };
 
-// Tensors whose shapes have been checked.
+// The extents of a convolution of tensors whose shapes were checked.
 absl::StatusOr<ConvolutionGeometry> GeometryOf(const ConvolutionOptions& options,
                                                const Tensor& data, const Tensor& filter) {
   const int prefix = options.grouped ? 3 : 2;
@@ -241,7 +259,7 @@ class ConvolutionKernel final : public Kernel {
   bool NeedsInput(size_t index) const override { return index < 2; }
 
  private:
-  // False: some item's values are too large.
+  // Runs in f32. False: values of some item are too large to be exact.
   bool RunExactly(const ExecutionContext& context, const ConvolutionGeometry& geometry,
                   int64_t work, const Tensor& data, Tensor& output) const {
     const int64_t items = data.dim(0);

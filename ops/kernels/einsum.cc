@@ -1,3 +1,18 @@
+// Einsum as a chain of matrix products, by example "bhqd,bhkd->bhqk" (scores of attention):
+//
+// 1. Contraction::Run takes the inputs from left to right; each pair becomes one operand
+//    (Multiply).
+// 2. RolesOf gives each label of a pair its role: in both and needed later (batch: b, h), in one
+//    and needed later (rows: q; columns: k), in both and not needed (depth: d), in one and not
+//    needed (left_alone, right_alone).
+// 3. Without sums labels away that only one operand has.
+// 4. Multiply computes, for each batch and row, all columns: offsets into the data are listed once
+//    for each role (StridesOf, Offsets), so that no operand is transposed or copied. A repeated
+//    label of one operand is its diagonal: the stride is the sum of both axes'.
+// 5. Sum gives the last operand the order of axes of the output.
+//
+// Terms are added in ascending order of the depth labels: an element's bits follow from its own
+// operands.
 #include "ops/kernels/einsum.h"
 
 #include <algorithm>
@@ -28,8 +43,8 @@ struct Operand {
   Labels labels;
   std::vector<T> storage;  // where it is a result of ours
 
-  // The step in the data when the index of each of `wanted` grows by one: 0 for labels that are not
-  // there, the sum over its axes for one that is there several times.
+  // For each of `wanted` the distance in the data from an index of the label to the next: 0 for a
+  // label that the operand lacks, the sum over its axes for a repeated label.
   Shape StridesOf(const Labels& wanted) const {
     const Shape dense = DenseStrides(shape);
     Shape strides(wanted.size(), 0);
@@ -144,7 +159,7 @@ class Contraction {
     return roles;
   }
 
-  // The operand without the labels of `alone`, as it is without any.
+  // The operand with the labels of `alone` summed away; itself if there are none.
   absl::StatusOr<Operand<T>> Without(const Operand<T>& from, const Labels& alone) const {
     if (alone.empty()) {
       return Operand<T>{from.data, from.shape, from.labels, {}};
@@ -161,6 +176,7 @@ class Contraction {
   // Axes of the result: batch, rows, columns.
   absl::StatusOr<Operand<T>> Multiply(const Operand<T>& left, const Operand<T>& right,
                                       const Labels& needed) const {
+    // 1. Roles, and labels of one operand summed away.
     const Roles roles = RolesOf(left.labels, right.labels, needed);
     BW_ASSIGN_OR_RETURN(const Operand<T> a, Without(left, roles.left_alone));
     BW_ASSIGN_OR_RETURN(const Operand<T> b, Without(right, roles.right_alone));
@@ -169,6 +185,7 @@ class Contraction {
     labels.insert(labels.end(), roles.columns.begin(), roles.columns.end());
     Operand<T> result{nullptr, ExtentsOf(labels), labels, {}};
     BW_RETURN_IF_ERROR(Allocate(result));
+    // 2. Offsets of each role's elements in both operands.
     const auto offsets = [&](const Operand<T>& operand, const Labels& list) {
       return Offsets(ExtentsOf(list), operand.StridesOf(list));
     };
@@ -177,11 +194,12 @@ class Contraction {
     const std::vector<int64_t> rows = offsets(a, roles.rows);
     const std::vector<int64_t> columns = offsets(b, roles.columns);
     const int64_t width = static_cast<int64_t>(columns.size());
-    // Columns that lie side by side, so that the compiler can see it.
+    // Contiguous columns have a loop that the compiler vectorizes.
     bool dense = true;
     for (int64_t n = 0; n < width; ++n) {
       dense = dense && columns[static_cast<size_t>(n)] == n;
     }
+    // 3. One item for each batch and row: all columns, term by term.
     const int64_t items = static_cast<int64_t>(batch_a.size() * rows.size());
     T* const out = result.storage.data();
     const int64_t work = items * width * static_cast<int64_t>(depth_a.size());

@@ -1,3 +1,15 @@
+// MatMul in three kernels, chosen at load (MakeMatMul):
+//
+// 1. PackedKernel: the second operand is a constant f32 matrix. It is packed once (SharePacked),
+//    and all rows of all batches are one GEMM. BiasedProduct is the same with a bias and a ReLU,
+//    applied to each panel of the result while it is in the cache (Finish).
+// 2. MultiplyF32: both operands are computed, as in attention. PlanProduct lists the pairs of
+//    matrices that are multiplied. The pairs are sorted by their second matrix, so that rows which
+//    meet the same matrix are computed together, at most kMostFewRows at a time (row_products.h):
+//    in a step, all hypotheses of a request read its keys once.
+// 3. Multiply, for other types: a plain loop for each row; integers wrap.
+//
+// A row's bits do not depend on the block that it is in: each kernel has one order of sums.
 #include "ops/kernels/matmul.h"
 
 #include <algorithm>
@@ -22,10 +34,10 @@ namespace beamwright::ops {
 
 namespace {
 
-// A product in f32. Rows that meet the same matrix go together, whichever matrix of the result they
-// belong to: in attention, all hypotheses of a request meet its keys.
+// A product in f32 of two computed operands.
 void MultiplyF32(const ProductPlan& plan, int num_threads, const float* left, const float* right,
                  float* out) {
+  // 1. The pairs in the order of their second matrix.
   const auto matrix_b = [&plan](int64_t pair) {
     return plan.pairs[static_cast<size_t>(pair)].second;
   };
@@ -35,6 +47,7 @@ void MultiplyF32(const ProductPlan& plan, int num_threads, const float* left, co
   if (!std::is_sorted(order.begin(), order.end(), is_before)) {
     std::stable_sort(order.begin(), order.end(), is_before);
   }
+  // 2. Blocks of rows that meet the same matrix, even in size, enough of them for all threads.
   const int64_t num_rows = static_cast<int64_t>(order.size()) * plan.rows;
   const int threads = SharingFor(num_threads, num_rows * plan.depth * plan.columns);
   const int64_t most = std::clamp<int64_t>(CeilDiv(num_rows, threads), 1, kMostFewRows);
@@ -54,6 +67,7 @@ void MultiplyF32(const ProductPlan& plan, int num_threads, const float* left, co
     }
     begin = end;
   }
+  // 3. The rows of each block; columns of a transposed operand are copied to rows.
   ParallelFor(threads, static_cast<int64_t>(blocks.size()), [&](int64_t i) {
     const Block& block = blocks[static_cast<size_t>(i)];
     FewRows rows;
@@ -82,7 +96,7 @@ void MultiplyF32(const ProductPlan& plan, int num_threads, const float* left, co
   });
 }
 
-// A row of a product in another type: f64 in ascending order of the sum, integers wrapping in T.
+// A row of a product in another type: terms in ascending order; integers wrap in T.
 template <typename T>
 void MultiplyRowOf(const T* a, int64_t a_stride, const T* b, int64_t b_row, int64_t b_column,
                    int64_t depth, absl::Span<T> out) {
@@ -164,8 +178,8 @@ struct MatMulOp {
   }
 };
 
-// All rows of the first operand times a weight that was packed at load, and what a BiasedProduct
-// makes of that.
+// All rows of the first operand times a weight that was packed at load; of a BiasedProduct, with
+// its bias and ReLU.
 class PackedKernel final : public Kernel {
  public:
   // bias: [columns], or empty.
@@ -196,8 +210,8 @@ class PackedKernel final : public Kernel {
     const PhaseScope phase(Phase::kProducts);
     const ConstMatrix<float> a{inputs[0]->data<float>(), rows, depth, depth};
     const Matrix<float> out{outputs[0].mutable_data<float>(), rows, columns, columns};
-    // In 8 bits the sum of the integers is exact, and a bias that it starts from gives the bits of
-    // one that is added. Other sums would be rounded in another order.
+    // In 8 bits the sum of the integers is exact: starting from the bias gives the bits of adding
+    // it last. Other sums would be rounded in another order.
     const bool starts_from_bias = packed_->precision() == Precision::kInt8;
     PackedMatMul::Start start;
     if (starts_from_bias) {

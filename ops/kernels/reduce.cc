@@ -1,3 +1,15 @@
+// Reductions of any axes by any of nine functions.
+//
+// 1. Compute splits the axes into kept and reduced ones (Plan), each as extents and strides;
+//    ForEachRun walks them without a copy of the data.
+// 2. ReduceAll goes over the results and ReduceOne over the elements of one. Element i of the
+//    reduced axes, in row-major order, goes to lane i mod 16; the lanes are joined in a fixed tree.
+//    Which axes are contiguous in memory, or how many results there are, changes no bit.
+// 3. Term is what an element adds (x, |x|, x * x), Join combines two partial results, and the mean
+//    and the root come last. Integers are added in 64 bits and wrap; 16-bit floats were widened to
+//    f32 before (operator_code.h).
+// 4. Sums of at most kFew floats, such as the taps of a convolution, have loops across results
+//    (SumFewAcross): the same additions, vectorized over the results.
 #include "ops/kernels/reduce.h"
 
 #include <algorithm>
@@ -17,8 +29,8 @@ namespace {
 
 enum class Function { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kAnd, kOr };
 
-// The type that Ts are collected in. Integers that are added need 64 bits for their mean; a sum or
-// product cut to T at the end is the same as one that wraps all the way.
+// The accumulator for elements of type T. Integers need 64 bits for their mean; a sum or product
+// cut to T at the end is the same as one that wraps at every step.
 template <typename T>
 struct AccumulatorOf {
   using type = std::conditional_t<std::is_unsigned_v<T>, uint64_t, int64_t>;
@@ -52,7 +64,7 @@ constexpr typename AccumulatorOf<T>::type Start() {
   }
 }
 
-// Two accumulators made one. A: the accumulator's type; kFunction kMean, kL1, kL2: adds.
+// Joins two accumulators of type A; kMean, kL1 and kL2 add.
 template <Function kFunction, typename A>
 A Join(A a, A b) {
   if constexpr (kFunction == Function::kMax) {
@@ -132,7 +144,8 @@ bool FewFloats(const StridedAxes& reduced) {
          reduced.extents.size() == 1 && reduced.count > 0 && reduced.count <= kFew;
 }
 
-// What ReduceOne gives: its other lanes add 0 to numbers that are not -0.
+// The result of ReduceOne for few elements: its empty lanes add 0, which changes no number but -0,
+// and lanes here are never -0.
 template <typename T>
 T SumFew(const T* data, int64_t count) {
   T lanes[kFew] = {};

@@ -1,3 +1,18 @@
+// Reshape, Squeeze and Unsqueeze: only the shape changes, the elements are shared (Share). So the
+// file is about two questions, asked at load with extents that may be unknown (-1):
+//
+// 1. The new shape. A 0 of a Reshape's pattern copies the input's extent, -1 is what remains
+//    (InferOpen). Squeeze and Unsqueeze need to know their axes.
+// 2. Where the rows are afterwards. Elements keep their order, so the axis of rows is the one in
+//    front of which as many elements are as before (SamePrefix), and its extent for each row is the
+//    quotient of what is behind it on both sides (RowsOnAxis):
+//
+//   [rows, 4, 8] -> [-1, 8]        rows on axis 0, 4 for each row
+//   [1, rows, 32] -> [-1, 4, 8]    rows on axis 0, 1 for each row
+//   [rows, 32] -> [2, 16, -1]      mixed: no axis has whole rows
+//
+// An extent of the row axis that the pattern fixes holds for one number of rows alone, and makes
+// the value mixed.
 #include <algorithm>
 
 #include "ops/kernels/inputs.h"
@@ -35,8 +50,8 @@ struct ReshapeOp {
     return node.attributes.Bool("special_zero", true);
   }
 
-  // What a -1 in the pattern stands for: the elements of the input's axes that no 0 copies, divided
-  // by the extents that the pattern gives. -1 if that is not known yet.
+  // The extent for a -1 in the pattern: the elements of the input's axes that no 0 copies, divided
+  // by the extents that the pattern states. -1 if that is not known yet.
   static absl::StatusOr<int64_t> InferOpen(const PartialShape& shape,
                                            absl::Span<const int64_t> pattern, bool special_zero) {
     Shape spread = shape.dims();
@@ -89,7 +104,7 @@ struct ReshapeOp {
       }
     }
     if (open != nullptr && shape.has_rank()) {
-      // A dynamic rest is fine: -1 stays -1.
+      // An unknown rest stays -1.
       Shape given = dims;
       BW_RETURN_IF_ERROR(CheckGiven(given));
       BW_ASSIGN_OR_RETURN(*open, InferOpen(shape, pattern, special_zero));
@@ -128,7 +143,7 @@ struct ReshapeOp {
       return known && copies && pattern[static_cast<size_t>(i)] == 0;
     };
     for (int axis = 0; axis < after.rank(); ++axis) {
-      // Extents of 1 may come or go before the rows.
+      // Extents of 1 may be added or removed in front of the rows.
       if (SamePrefix(before, rows[0].axis, after, axis, copied) &&
           (after.dim(axis) != 1 || (copied(axis) && axis == rows[0].axis))) {
         return RowsOnAxis(rows[0], before, after, axis, copied);
@@ -165,7 +180,7 @@ struct ReshapeOp {
     if (after.dim(axis) >= 0) {
       return kMixedRows;
     }
-    // Axes behind that are copied on both sides cancel, known or not.
+    // Copied axes behind the rows cancel, known or not.
     Shape inner = before.dims();
     Shape kept = after.dims();
     for (int i = std::max(axis, rows.axis) + 1; i < std::min(before.rank(), after.rank()); ++i) {
@@ -202,7 +217,7 @@ struct SqueezeOp {
     if (Present(inputs, 1)) {
       BW_ASSIGN_OR_RETURN(axes, ReadAxes(inputs[1], "axes", shape.rank()));
     }
-    // Without axes, or with an empty list, every extent of 1 goes.
+    // Without axes, or with an empty list, every axis of extent 1 is removed.
     const bool every = axes.has_value() && axes->empty();
     if (!axes.has_value() || ((every || skips) && !shape.is_static())) {
       return absl::OkStatus();
@@ -229,8 +244,8 @@ struct SqueezeOp {
     if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
       return *simple;
     }
-    // Where every extent of 1 goes, the row axis would go as soon as there is one row; where axes
-    // may stay, its place depends on their extents.
+    // Where every axis of extent 1 is removed, the row axis would be removed with one row; where
+    // axes may be kept, its place depends on their extents.
     if (!Present(inputs, 1) || ListLength(inputs[1]) == 0 ||
         node.attributes.Bool("allow_axis_skip", false).value_or(true)) {
       return kMixedRows;

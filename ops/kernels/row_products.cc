@@ -1,3 +1,20 @@
+// A few rows times a matrix in two forms, by how the matrix is stored:
+//
+//   transposed (lines are columns of b): a dot product for each element. Term k goes to lane
+//     k mod 16, and AddLanes adds the 16 lanes in a fixed tree. PlainDots, Avx512Dots, Avx2Dots.
+//   not transposed (lines are rows of b): out = sum over k of a[k] * line k, a chain of fused
+//     multiply-adds for each column. PlainSums, Avx512Sums, Avx2Sums.
+//
+// 1. A tile is all rows (1 to 6, a template parameter) by a few columns, so that its sums stay in
+//    registers while the depth passes once; each line of the matrix is loaded once for all rows.
+//    Few rows take more columns at a time: there must be enough independent chains to hide the
+//    latency of a multiply-add.
+// 2. The last columns, and the last lanes of the depth, are masked. Lanes beyond the depth are left
+//    as they are, since adding 0 would turn -0 into 0.
+// 3. FunctionFor chooses by instruction set and number of rows.
+//
+// Every variant computes the chain of PlainDots or PlainSums, so that bits do not depend on the
+// machine or on the rows.
 #include "ops/kernels/row_products.h"
 
 #include <algorithm>
@@ -19,7 +36,7 @@ struct Extents {
 
 using RowsFunction = void (*)(const FewRows&, const StoredMatrix&, Extents);
 
-// Lines are columns of b: a dot product for each element.
+// The reference for transposed matrices: a dot product for each element.
 void PlainDots(const FewRows& rows, const StoredMatrix& b, Extents extents) {
   for (int row = 0; row < rows.count; ++row) {
     for (int64_t n = 0; n < extents.columns; ++n) {
@@ -36,7 +53,7 @@ void PlainDots(const FewRows& rows, const StoredMatrix& b, Extents extents) {
   }
 }
 
-// Lines are rows of b: their weighted sum.
+// The reference for other matrices: the weighted sum of their lines.
 void PlainSums(const FewRows& rows, const StoredMatrix& b, Extents extents) {
   for (int row = 0; row < rows.count; ++row) {
     float* const __restrict sums = rows.out[row];
@@ -85,7 +102,7 @@ BW_TARGET_AVX2 BW_ALWAYS_INLINE inline void StoreSums(const __m128 (&lanes)[kCou
 // Few rows take more columns at a time, so that there are enough independent sums.
 constexpr int Avx512Columns(int rows) { return rows <= 2 ? 8 : 4; }
 
-// Columns [first, first + kColumns).
+// Dot products with columns [first, first + kColumns).
 template <int kRows, int kColumns>
 BW_TARGET_AVX512 BW_ALWAYS_INLINE inline void Avx512DotTile(const FewRows& rows,
                                                             const StoredMatrix& b, int64_t depth,
@@ -212,7 +229,7 @@ BW_TARGET_AVX2 BW_ALWAYS_INLINE inline __m256i FirstLanes(int64_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lanes);
 }
 
-// Lanes [8 * half, 8 * half + 8) of one column.
+// Dot products column by column; half h holds lanes [8 h, 8 h + 8).
 template <int kRows>
 BW_TARGET_AVX2 void Avx2Dots(const FewRows& rows, const StoredMatrix& b, Extents extents) {
   constexpr int kHalves = kLanes / 8;

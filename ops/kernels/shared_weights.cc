@@ -1,3 +1,17 @@
+// Packed weights by content: SharePacked returns the packed weight that some kernel already holds,
+// or packs it.
+//
+// 1. Digests: a keyed hash of extents and elements (AES-GMAC). Hashing takes as long as reading the
+//    weight, so digests are remembered by address while the elements live (`lifetime`).
+// 2. Cache: from digest, form and precision to a weak pointer. The deleter of the last shared
+//    pointer removes the entry. Packing runs without the lock; if two threads pack the same weight,
+//    the first one stored is used by both.
+// 3. ByteTable: an embedding table of 8-bit integers. Where the same matrix is also a packed int8
+//    product, the table drops its copy and reads rows out of the product (ReadFrom, Unpack), after
+//    comparing all of them.
+//
+// The key is drawn at the start of the process: clients who can load models cannot construct two
+// weights with one digest, so that no model can serve another model's weights.
 #include "ops/kernels/shared_weights.h"
 
 #include <openssl/evp.h>
@@ -16,7 +30,7 @@
 namespace beamwright::ops {
 namespace {
 
-// What is made of a weight's elements.
+// How a weight is packed.
 struct Form {
   bool transposed = false;
   Precision precision = Precision::kF32;
@@ -37,19 +51,19 @@ std::unique_ptr<const ByteTable> Make(ConstMatrix<int8_t> weight, const Form&, c
   return std::make_unique<ByteTable>(weight);
 }
 
-// Drawn for this process, which keeps it for itself.
+// The key of the hash: random, and never shown outside of the process.
 struct Key {
   Key() { BW_CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1); }
   std::array<unsigned char, 16> bytes{};
 };
 
-// AES-GMAC of the extents and elements: who does not know the key can make no two weights with one
-// digest (equal ones by a chance of 2^-90), and it takes a fifth of SHA-256's time, which was most
-// of what loading computed.
+// AES-GMAC of the extents and elements: without the key it is impossible to make two weights with
+// one digest (a chance of 2^-90), and it takes a fifth of SHA-256's time, which was most of what
+// loading computed.
 template <typename Element>
 std::string Digest(ConstMatrix<Element> weight) {
   static const Key key;
-  // One for all: digests are never shown, so that nothing can be learnt from a repeated one.
+  // One nonce for all: digests are never shown, so that a repeated nonce reveals nothing.
   constexpr std::array<unsigned char, 12> kNonce{};
   constexpr size_t kMostAtOnce = size_t{1} << 30;  // OpenSSL counts in int
   const std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)> context(
@@ -97,7 +111,7 @@ class Digests {
       return Digest(weight);
     }
     const std::shared_ptr<Seen> seen = Find(weight, lifetime);
-    const absl::MutexLock lock(&seen->mutex);  // a thread that hashes the same is waited for
+    const absl::MutexLock lock(&seen->mutex);  // waits for a thread that hashes the same weight
     if (seen->digest.empty()) {
       seen->digest = Digest(weight);
     }
@@ -150,7 +164,7 @@ class Cache {
     if (auto found = Find(key)) {
       return found;
     }
-    // Packing takes its time; a thread that packs the same meanwhile is not waited for.
+    // Without the lock: packing takes long. Two threads may pack the same weight.
     std::shared_ptr<const Packed> packed(
         Make(weight, form, static_cast<const Packed*>(nullptr)).release(),
         [this, key](const Packed* unused) {
@@ -249,8 +263,8 @@ ByteTable::ByteTable(ConstMatrix<int8_t> table)
 
 namespace {
 
-// A packed column is its row times 127 / largest, rounded. `largest` is at most 127, so steps of
-// the row are at least as far apart there, and the way back finds each integer.
+// A packed column is its row times 127 / largest, rounded. `largest` is at most 127, so different
+// integers of the row are different integers there, and the inverse finds each of them.
 void Unpack(const PackedMatMul& packed, int64_t row, uint8_t largest, absl::Span<int8_t> out) {
   packed.ReadColumn(row, out);
   for (int8_t& value : out) {

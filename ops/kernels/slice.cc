@@ -1,3 +1,15 @@
+// Slice and StridedSlice: both become one Range for each axis of the data, and a copy with strides
+// (CopyRanges).
+//
+// 1. TakeRange resolves bounds as NumPy does: [10] with start -3, stop 100, step 2 is first 7,
+//    count 2 (7, 9).
+// 2. SliceOp::Resolve reads the lists start, stop, step and axes, as far as they are known; axes
+//    that no list names are whole.
+// 3. StridedSliceOp::Resolve goes through the entries of begin: an entry takes the next axis of the
+//    data (TakeAxis), adds an axis of 1 (new_axis_mask), drops its axis (shrink_axis_mask), or is
+//    the ellipsis, which takes all axes that the other entries leave.
+// 4. Rows: the axis of rows must be taken whole and in order, whatever its extent is
+//    (Range::whole): a fixed stop would hold for one number of rows alone.
 #include <algorithm>
 #include <limits>
 
@@ -9,7 +21,7 @@
 namespace beamwright::ops {
 namespace {
 
-// What is taken of one axis: `count` elements from `first`, `step` apart. count -1: not known yet.
+// The part of one axis: `count` elements from `first`, `step` apart. count -1: not known yet.
 struct Range {
   int64_t first = 0;
   int64_t count = PartialShape::kDynamic;
@@ -37,7 +49,7 @@ Range TakeRange(int64_t start, int64_t stop, int64_t step, int64_t extent) {
   range.first = start;
   range.count =
       distance <= 0 ? 0 : static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) / stride) + 1;
-  // One element: the step is never taken, and must not overflow an address.
+  // With one element the step is not used, and must not overflow an address.
   range.step = range.count <= 1 ? 1 : step;
   return range;
 }
@@ -251,6 +263,7 @@ struct StridedSliceOp {
         (Present(inputs, 3) && strides_known && lists.strides.size() != entries)) {
       return Invalid("begin, end and strides must have the same number of elements");
     }
+    // 1. The ellipsis takes the axes that no other entry takes.
     int taken = 0;  // axes of data that entries other than the ellipsis take
     for (size_t i = 0; i < entries; ++i) {
       taken += Bit(options.ellipsis, i) || Bit(options.new_axis, i) ? 0 : 1;
@@ -258,6 +271,7 @@ struct StridedSliceOp {
     if (taken > shape.rank()) {
       return Invalid("begin: ", taken, " entries for data of rank ", shape.rank());
     }
+    // 2. The entries in order; axes behind the last entry are whole.
     plan.known = true;
     plan.ranges.resize(static_cast<size_t>(shape.rank()));
     int axis = 0;

@@ -1,3 +1,20 @@
+// ScanRow, for one row of scores. RowRules say what the request wants; row_rules.h defines their
+// order.
+//
+// 1. ToLogarithms: probabilities and log-probabilities are checked, and become logarithms.
+// 2. ChangeValues, where rules change scores: a NaN or an infinity of the model is found first,
+//    since a ban must not hide it. Log-probabilities that are not renormalised are taken before any
+//    rule (NormaliseFirst). ApplyRules edits scores, bans tokens, closes all that the allowed set
+//    lacks, and divides by the temperature. If that leaves f32, it is repeated in f64
+//    (ChangeValuesInDouble).
+// 3. The log-sum-exp over all remaining values.
+// 4. CollectBonuses: tokens whose rank differs from their value are kept apart.
+// 5. The choice: draws (draw.h), or Select. Select looks at the largest value of each block of the
+//    row and skips blocks that cannot have one of the k best: of 30,000 tokens a few blocks remain.
+//    AddScores gives ranks with the scores of other models before.
+// 6. Log-probabilities of watched tokens.
+//
+// Everything is a function of this row alone, in a fixed order of operations.
 #include "ops/kernels/topk.h"
 
 #include <algorithm>
@@ -115,7 +132,7 @@ void ToLogProbs(absl::Span<const float> maxima, std::vector<float>& values) {
   }
 }
 
-// Log-probabilities of all that is not excluded, where the rules are to work on them.
+// Log-probabilities of the tokens that are not excluded, where rules apply to log-probabilities.
 absl::Status NormaliseFirst(const RowRules& rules, bool is_tempered, RowScan& result) {
   bool any = false;
   for (const LogitEdit& edit : rules.edits) {
@@ -129,7 +146,7 @@ absl::Status NormaliseFirst(const RowRules& rules, bool is_tempered, RowScan& re
     BlockMaxima(result.values, result.block_maxima.data());
   }
   if (is_tempered && !result.values.empty()) {
-    // Less the largest, which changes no log-probability: so none leaves f32.
+    // Minus the largest, which changes no log-probability: so that no quotient leaves f32.
     const float largest = *std::max_element(result.block_maxima.begin(), result.block_maxima.end());
     for (float& x : result.values) {
       x = x == -kInfinity ? x : (x - largest) / rules.temperature;
@@ -145,9 +162,9 @@ bool InRange(absl::Span<const float> maxima) {
   return maxima.empty() || std::isfinite(*std::max_element(maxima.begin(), maxima.end()));
 }
 
-// What the rules make of scores that they drive beyond f32, as a temperature of 0.01 does a logit
-// of 3e38: computed in f64, less the row's largest, which changes no log-probability. `values` stay
-// as they are where that can't help: everything is barred, or a rule itself is not finite.
+// Applies the rules in f64, for scores that the rules drive beyond f32, as a temperature of 0.01
+// does a logit of 3e38. The row's largest is subtracted, which changes no log-probability. `values`
+// stay as they are where that does not help: every token is barred, or a rule itself is not finite.
 absl::Status ChangeValuesInDouble(absl::Span<const float> scores, ScoreKind kind,
                                   const RowRules& rules, std::vector<float>& values) {
   std::vector<float> scratch;
@@ -162,10 +179,10 @@ absl::Status ChangeValuesInDouble(absl::Span<const float> scores, ScoreKind kind
   return absl::OkStatus();
 }
 
-// What the rules make of the logarithms, in result.values.
+// Applies the rules to the logarithms, into result.values.
 absl::Status ChangeValues(absl::Span<const float> logarithms, ScoreKind kind, const RowRules& rules,
                           RowScan& result) {
-  // What the rules would hide must not hide a broken model.
+  // Before any rule: a rule that bans the token must not hide a broken model.
   BW_RETURN_IF_ERROR(CheckMaxima(logarithms, result.block_maxima));
   if (logarithms.data() != result.values.data()) {
     result.values.assign(logarithms.begin(), logarithms.end());
@@ -195,7 +212,7 @@ void Insert(const Candidate& candidate, size_t k, std::vector<Candidate>& best) 
   best.insert(std::upper_bound(best.begin(), best.end(), candidate, Better), candidate);
 }
 
-// Tokens with a bonus, apart: their order is not that of their values.
+// The tokens with a bonus as candidates of their own list: their order is not that of their values.
 absl::Status CollectBonuses(absl::Span<const RankBonus> bonuses, absl::Span<const float> values,
                             float log_sum_exp, std::vector<Candidate>& set) {
   set.clear();
@@ -279,6 +296,7 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
     return Invalid("k ", k, " and temperature ", rules.temperature,
                    " must not be negative, and temperature not 0");
   }
+  // 1. Logarithms, and the rules.
   BW_ASSIGN_OR_RETURN(absl::Span<const float> values, ToLogarithms(scores, kind, result.values));
   const bool changes = ChangesValues(rules);
   if (changes) {
@@ -291,9 +309,11 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
     finite = CheckMaxima(values, result.block_maxima);
   }
   BW_RETURN_IF_ERROR(finite);
+  // 2. The log-sum-exp, and tokens with bonuses.
   const bool normalised = changes ? !rules.renormalize : kind != ScoreKind::kLogits;
   result.log_sum_exp = normalised ? 0.0f : LogSumExp(values, result.block_maxima);
   BW_RETURN_IF_ERROR(CollectBonuses(rules.bonuses, values, result.log_sum_exp, result.bonus_set));
+  // 3. The choice.
   if (rules.draw.kind != DrawKind::kNone) {
     DrawTokens(values, rules.draw, k, result);
   } else if (k > 0) {
@@ -305,6 +325,7 @@ absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRu
       Select(values, result.ranks, 0, static_cast<size_t>(k), result);
     }
   }
+  // 4. Watched tokens.
   for (const int32_t token : rules.watched) {
     BW_RETURN_IF_ERROR(CheckToken(token, values.size(), "watched"));
     const float value = values[static_cast<size_t>(token)];

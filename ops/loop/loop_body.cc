@@ -1,3 +1,21 @@
+// LoopBody::Compile: from a loop's body to two programs and the plans by which steps run. Running
+// rows of several requests is in loop_body_rows.cc, several positions of a row in
+// loop_body_positions.cc.
+//
+// 1. FindScopes: what a value depends on. Nodes of request scope become the request program, which
+//    Bind runs once for each request (loop-invariant code motion); other nodes that lead to a
+//    result become the step program. Constants were computed at load.
+// 2. PlanRows: which instructions of the step run over all rows, and which request by request
+//    (row_plan.cc).
+// 3. The loop's inputs by kind: carried states, invariants, slices, numbers of iterations.
+// 4. FindFamilyStates: states that only kernels read which know families (rows with one parent):
+//    such a state is held once for a family, not once for a row. FindLookUps: a Gather whose rows a
+//    kernel can read from the table itself, without a copy. FindPagedStates: states that one
+//    instruction may write in place.
+// 5. PlanPositions: whether a step may read several tokens of a row at once.
+// 6. DropUnread: constants that kernels have packed are freed.
+//
+// StepWhole runs the body as it is written, for loops that no search steps.
 #include "ops/loop/loop_body.h"
 
 #include <algorithm>
@@ -19,7 +37,7 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
   body->scopes_ = FindScopes(*body->loop_, body_info);
   std::vector<bool> request(graph.nodes.size());
   std::vector<bool> step(graph.nodes.size());
-  // What leads to no result need not run.
+  // Nodes that lead to no result are left out (dead code elimination).
   std::vector<ValueId> results;
   for (const int result : graph.results) {
     results.push_back(graph.node(result).inputs[0]);
@@ -29,7 +47,7 @@ absl::StatusOr<std::unique_ptr<LoopBody>> LoopBody::Compile(std::shared_ptr<cons
     request[i] = read[i] && body->scopes_[i] == Scope::kRequest;
     step[i] = read[i] && body->scopes_[i] != Scope::kRequest;
   }
-  // What runs once per request gains little from fewer bits.
+  // The request program runs in f32: once per request, fewer bits save little time.
   BW_ASSIGN_OR_RETURN(body->request_program_,
                       Program::Compile(graph, body_info, Operators(), request));
   BW_ASSIGN_OR_RETURN(body->step_program_, Program::Compile(graph, body_info, operators, step));
@@ -110,8 +128,8 @@ void LoopBody::FindFamilyStates() {
   }
 }
 
-// A state of known extents that one instruction reads, whose output is the state's next value and
-// nothing else.
+// A state may be written in place if its extents are known and one instruction alone reads it,
+// whose output is the state's next value and is read by no other.
 void LoopBody::FindPagedStates() {
   const std::vector<Program::Instruction>& instructions = step_program_.instructions();
   paged_by_.assign(carried_.size(), -1);
@@ -221,7 +239,7 @@ absl::Status LoopBody::CollectResults(const Slots& slots, bool may_change_shape,
   for (size_t i = 0; i < result_slots_.size(); ++i) {
     results[i] = slots[static_cast<size_t>(result_slots_[i])];
   }
-  // All results were read before any state is replaced: back edges act together.
+  // All results are read before any state is replaced: back edges take effect together.
   for (size_t i = 0; i < carried_.size(); ++i) {
     if ((in_place && paged_by_[i] >= 0) || (num_rows >= 0 && growing_axes_[i] >= 0)) {
       continue;

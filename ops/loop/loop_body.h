@@ -66,17 +66,17 @@ class LoopBody {
     int ragged_result = -1;
   };
 
-  // What StepRows needs from step to step: all rows' values, and lists. Keep one per batch, so that
-  // steady steps allocate nothing.
+  // Buffers of StepRows that are reused from step to step: values of all rows, and lists. Keep one
+  // per batch, so that steady steps allocate nothing.
   class RowScratch {
    public:
-    // Rows that were stepped in place are gone; memory of a few stays.
+    // Drops the rows that were stepped in place; the memory of a few is kept.
     void ForgetPages();
 
     // Of the last step's ragged_result: one or more [some rows, ...], together all rows in their
     // order. Valid until the next step.
     absl::Span<const Tensor> parts() const { return parts_; }
-    // Lets go of what the last step had of its requests.
+    // Drops the references of the last step to values of its requests.
     void ForgetRequests() {
       units.clear();
       copies.clear();
@@ -194,9 +194,9 @@ class LoopBody {
   absl::Status StepRows(const ExecutionContext& context, const RowStep& step, RowScratch& scratch,
                         std::vector<Tensor>& states, std::vector<Tensor>& results) const;
 
-  // After StepRows was interrupted, or whatever came of it: `states` become those that its rows
-  // continue, one for each row, in the order of the step. So it can be repeated, with some of its
-  // rows too, whose parents are then they themselves.
+  // After StepRows, interrupted or not: `states` become the states that its rows continued, one for
+  // each row, in the order of the step. So the step can be repeated, also for some of its rows,
+  // each row then being its own parent.
   void RestoreStates(RowScratch& scratch, std::vector<Tensor>& states) const;
 
   // Runs rows one at a time from now on: what the self-check at load does when stacking changes

@@ -1,4 +1,22 @@
-// The part of LoopBody that steps rows of several requests together.
+// One step over the rows of several requests (StepRows). Requests, the number of rows of each and
+// the parent of each row come in; the next states and the results, for all rows, come out.
+//
+// 1. MakeUnits: the units of work that run per request: a request's rows, or single rows where the
+//    plan found rows not separable.
+// 2. NumberSteps and GatherGrown: the number of the step and states that grow are put into each
+//    request's values.
+// 3. GatherStates: each row's state is copied from its parent's row, by family where kernels allow
+//    it (one copy for all rows with one parent), or found in place (TakePages): the last row of a
+//    family writes over its parent's page, the others write to spare pages.
+// 4. RunSegments: a segment over all rows runs its instructions once (RunOverRows); a segment per
+//    request runs them for each unit, on several threads (RunPerRequest, RunUnit), and Join
+//    concatenates the outputs that all rows share.
+// 5. CollectResults takes the next states out; CollectGrown those that grow, as views for each row.
+// 6. ReleaseViews and ReleaseGrown drop every second reference to a buffer, so that the next step
+//    can write it again: steady steps allocate nothing.
+//
+// A step that was interrupted is made again: RestoreStates makes the gathered states the rows' own,
+// so that the rows which remain are each their own parent.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -13,8 +31,8 @@
 namespace beamwright::ops {
 namespace {
 
-// Rows of a [rows, ...] tensor (axis 0), or of a [1, rows, ...] one (axis 1): the two forms that
-// planning lets through.
+// Rows [begin, end) of a tensor [rows, ...] (axis 0) or [1, rows, ...] (axis 1): the forms that the
+// plan allows.
 Tensor SliceRows(const Tensor& tensor, int axis, int64_t begin, int64_t end) {
   if (axis == 0) {
     return tensor.Rows(begin, end);
@@ -236,9 +254,10 @@ std::vector<Tensor> LoopBody::StatesOfRow(const RowScratch& scratch,
   return of_row;
 }
 
-// Where the rows of a step find a state and where they write it: the last row of a family over the
-// old state, the others to spare pages. A state that no row continues is a spare page itself. The
-// positions of a row share a page, which is that of the last of them after the step.
+// Pages of a state that is written in place: where the rows of the step read it and where they
+// write it. The last row of a family writes over the old state, the others to spare pages. A page
+// that no row continues becomes spare. The positions of a row share a page, which is that of the
+// last of them after the step.
 absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& scratch) const {
   RowScratch::Pages& pages = scratch.pages[state];
   const RowFamilies& families = scratch.families;
@@ -250,6 +269,8 @@ absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& 
   shape =
       ParameterNode(loop_->inputs[static_cast<size_t>(carried_[state])]).outputs[0].shape.dims();
   shape[0] = 1;
+  // 1. The page that each family reads: its parent's, which its last row takes over, or a start
+  //    state.
   std::vector<Tensor> old = std::exchange(pages.rows, {});
   pages.rows.resize(step.parents.size());
   pages.from.clear();
@@ -272,6 +293,7 @@ absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& 
     }
     pages.from.push_back(start.data<float>());
   }
+  // 2. Pages without a continuing row are spare, and other rows write to spare or new pages.
   for (Tensor& page : old) {
     if (page.has_value()) {
       pages.spare.push_back(std::move(page));
@@ -288,15 +310,15 @@ absl::Status LoopBody::TakePages(const RowStep& step, size_t state, RowScratch& 
     }
     pages.to[row] = page.mutable_data<float>();
   }
-  // As many as other rows of this batch may come to need.
+  // Spare pages are kept for as many rows as the batch has.
   pages.spare.resize(std::min(pages.spare.size(), pages.to.size()));
   pages.view.from = pages.from;
   pages.view.to = pages.to;
   return absl::OkStatus();
 }
 
-// A request's rows of a state that grows stand together in its values, [its rows, ...]. What rows
-// continue are views of what the last step left. A single row is taken as it is.
+// Puts the states that grow into the values of their request, [its rows, ...]. The rows continue
+// views of what the last step left; a single row is taken without a copy.
 absl::Status LoopBody::GatherGrown(const RowStep& step, std::vector<Tensor>& states,
                                    RowScratch& scratch) const {
   scratch.grown.resize(carried_.size());
@@ -378,7 +400,7 @@ absl::Status LoopBody::CollectGrown(size_t num_rows, RowScratch& scratch) const 
   return absl::OkStatus();
 }
 
-// `scratch` alone holds what a step left of states that grow.
+// Drops the request's references to states that grow: `scratch` alone holds them between steps.
 void LoopBody::ReleaseGrown(const RowScratch& scratch) const {
   for (size_t i = 0; i < carried_.size(); ++i) {
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
@@ -521,17 +543,20 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   }
   BW_CHECK(!step.in_place || plan_.separable);
   const Interruption::Scope scope(step.in_place ? nullptr : Interruption::current());
-  // A holder of what the last step computed would make this one allocate it anew.
+  // 1. References to the last results are dropped: this step writes the same buffers.
   results.clear();
   scratch.parts_.clear();
+  // 2. Units, and positions of rows that read several tokens.
   MakeUnits(step, scratch);
   ListPositions(step, scratch);
   BW_CHECK(scratch.last_rows.empty() || positions_.possible);
   if (counts_steps()) {
-    // Before anything can fail: a step that is made again takes the number back.
+    // 3. Numbers and states that grow. Before anything can fail: a repeated step takes the number
+    // back (CountSteps).
     NumberSteps(step, scratch);
     BW_RETURN_IF_ERROR(GatherGrown(step, states, scratch));
   }
+  // 4. States and slices.
   BW_RETURN_IF_ERROR(GatherStates(step, states, scratch));
   std::fill(states.begin(), states.end(), Tensor());
   for (size_t i = 0; i < sliced_.size(); ++i) {
@@ -541,15 +566,18 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
     std::memcpy(parameter.mutable_bytes(), step.slices[i].bytes(),
                 static_cast<size_t>(parameter.num_bytes()));
   }
+  // 5. The instructions.
   scratch.statuses.resize(scratch.units.size());
   BW_RETURN_IF_ERROR(scratch.last_rows.empty() ? RunSegments(context, scratch)
                                                : RunStages(context, step, scratch));
+  // 6. The next states and the results; then buffers with one owner each.
   for (size_t i = 0; i < carried_.size(); ++i) {
     if ((step.in_place && paged_by_[i] >= 0) || growing_axes_[i] >= 0) {
       continue;
     }
     const LoopInput& input = loop_->inputs[static_cast<size_t>(carried_[i])];
-    states[i] = rows[static_cast<size_t>(ParameterSlot(input))];  // what the new ones must be like
+    states[i] =
+        rows[static_cast<size_t>(ParameterSlot(input))];  // the form that the next state must have
   }
   BW_RETURN_IF_ERROR(CollectResults(rows, /*may_change_shape=*/false,
                                     static_cast<int64_t>(step.parents.size()), step.in_place,
