@@ -1,3 +1,17 @@
+// The search for the highest rate that keeps all clauses of a service level objective (max_rate.h
+// has the statistics).
+//
+// 1. FirstRate: half of what a closed loop reaches, if no lowest rate is given.
+// 2. Bracket: from there up or down by factors of 1.5, until one rate holds and one does not.
+// 3. Bisection by the geometric mean, until both are within `precision` of each other.
+// 4. Confirm: the rate is tried again, twice as long; where it does not hold, the rate is lowered,
+//    up to kMostConfirmations times.
+//
+// A trial (Trial) is one run of the load, or up to kMostRuns while its verdict is unknown; the
+// parts of all runs count together. Judge compares the confidence bounds of each clause's share
+// (BoundShare) with its limit. A run that is clearly broken is cut short (RunOnce). If calls were
+// sent late because this machine could not send faster, the verdict is kClient: the search then
+// says that it found the client's limit, not the server's.
 #include "client/load/max_rate.h"
 
 #include <algorithm>
@@ -101,7 +115,7 @@ class Search {
     return std::max(kLowestRate, static_cast<double>(report.num_calls) / seconds / 2);
   }
 
-  // Until a rate that holds and one that does not are known.
+  // Tries rates until one that holds and one that does not are known.
   absl::Status Bracket(double rate) {
     while (Going()) {
       BW_RETURN_IF_ERROR(Try(rate));
@@ -135,7 +149,8 @@ class Search {
     return absl::OkStatus();
   }
 
-  // Whether a trial that does not hold says anything of its rate.
+  // Whether a trial that does not hold says something about its rate: not if the user stopped it,
+  // or if every call fails.
   bool Tells(const RateTrial& trial) {
     const LoadReport& report = trial.report;
     if (report.num_calls == 0 && FailsEveryCall(report.first_failure) && !UserStopped()) {
@@ -164,7 +179,7 @@ class Search {
     found_.trials.push_back(std::move(trial));
   }
 
-  // Long enough to show the strictest share of failed calls.
+  // The length of a trial in which the strictest share can be shown.
   absl::Duration LengthAt(double rate, absl::Duration least) const {
     const double calls = 1.5 * kNormal95 * kNormal95 * (1 - strictest_) / strictest_;
     return std::min(std::max(least, absl::Seconds(calls / rate)), std::max(least, kLongestTrial));
@@ -221,7 +236,7 @@ class Search {
   }
 
   Verdict Judge(const RateTrial& trial) const {
-    // The calls in flight are more than any promise allows for.
+    // Skipped calls: more calls are in flight than the load may have.
     const bool overrun = trial.report.gave_up || trial.report.num_skipped > 0;
     if (overrun || Broken(trial.clauses)) {
       // Latency counts from when a call was due: a client that is late breaks promises by itself.
@@ -269,7 +284,7 @@ ShareBounds BoundShare(absl::Span<const std::pair<int64_t, int64_t>> parts) {
       std::sqrt(bounds.share * (1 - bounds.share) / calls + z2 / (4 * calls * calls));
   bounds.lower = middle - width;
   bounds.upper = middle + width;
-  // That of the parts' means: a ratio of two sums (Cochran, "Sampling Techniques", 6.4).
+  // The interval of the parts' means: a ratio of two sums (Cochran, "Sampling Techniques", 6.4).
   if (used > 1) {
     double squares = 0;
     for (const auto& [at_fault, all] : parts) {

@@ -1,3 +1,18 @@
+// Encoder runs over groups of sources, and what each request's steps start from (batching at the
+// encoder).
+//
+// 1. MakeGroup, SplitForThreads: groups come from the EncodeQueue. Where sources differ in length,
+//    a group is halved, the longer sources first, until each thread has one.
+// 2. Encode: EncodeAll runs the groups, one after the other with all threads, or side by side with
+//    one thread each if there are at least as many groups as threads. While they run, the
+//    supervisor can answer their requests (Underway).
+// 3. RunGroup: sources of one shape are stacked (Stack); sources of unequal lengths are padded with
+//    their own last position (StackFilledUp), only for encoders that were proven not to look behind
+//    a source's end. Each encoder of an ensemble runs once; then each request starts from its row
+//    (Request::Start).
+// 4. If a run fails, EncodeApart runs each source alone: one bad source does not fail the others.
+// 5. HandOn, after the runs: failed requests get their answer, others are ready; those of an
+//    interrupted run are returned in `again` and then encoded alone.
 #include "engine/schedule/encode.h"
 
 #include <algorithm>
@@ -22,7 +37,7 @@ namespace {
 using ops::Tensor;
 using Requests = std::vector<std::unique_ptr<Request>>;
 
-// An input of the requests, [1, ...] each and of one shape, stacked.
+// Stacks an input of the requests, [1, ...] each and of one shape.
 template <typename InputOf>
 Tensor Stack(absl::Span<const std::unique_ptr<Request>> group, const InputOf& input_of) {
   const Tensor& first = input_of(group[0]->source);
@@ -36,7 +51,7 @@ Tensor Stack(absl::Span<const std::unique_ptr<Request>> group, const InputOf& in
   return stacked;
 }
 
-// How long each source is, along `axis`; empty if all have one shape.
+// The length of each source along `axis`; empty if all sources have one shape.
 std::vector<int64_t> LengthsOf(absl::Span<const std::unique_ptr<Request>> group, int axis) {
   const auto shape_of = [](const std::unique_ptr<Request>& request) -> const ops::Shape& {
     return request->source.encoder_input->shape();
@@ -53,8 +68,8 @@ std::vector<int64_t> LengthsOf(absl::Span<const std::unique_ptr<Request>> group,
   return lengths;
 }
 
-// Sources that differ along `axis` alone, each filled up behind its end with its own last position,
-// which the encoder takes for certain.
+// Stacks sources that differ along `axis` alone. Each is padded with its own last position, which
+// is a valid input of the encoder.
 Tensor StackFilledUp(absl::Span<const std::unique_ptr<Request>> group,
                      const std::vector<int64_t>& lengths, int axis) {
   const Tensor& first = *group[0]->source.encoder_input;
@@ -85,7 +100,7 @@ Tensor StackFilledUp(absl::Span<const std::unique_ptr<Request>> group,
   return stacked;
 }
 
-// Of all encoders, in the order of wanted_inputs.
+// The stacked further inputs of all encoders, in the order of wanted_inputs.
 std::vector<Tensor> StackFurther(absl::Span<const std::unique_ptr<Request>> group) {
   std::vector<Tensor> further;
   for (size_t i = 0; i < group[0]->source.further_inputs.size(); ++i) {
@@ -135,8 +150,8 @@ absl::Status RunGroup(const ops::ExecutionContext& context, const DecodeModel::P
   return absl::OkStatus();
 }
 
-// Each request for itself. What made them fail together may be one source alone, for example an
-// index that the graph computes from it: the others have their answers.
+// Encodes each request alone, after a run of all of them failed: one source may be the cause, for
+// example by an index that the graph computes from it.
 void EncodeApart(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
                  absl::Span<const std::unique_ptr<Request>> group,
                  std::vector<absl::Status>& statuses) {
@@ -147,7 +162,7 @@ void EncodeApart(const ops::ExecutionContext& context, const DecodeModel::Parts&
   }
 }
 
-// Fails if all do.
+// Encodes a group and prepares its requests. An error fails all of them; else `statuses` has each.
 absl::Status Compute(const ops::ExecutionContext& context, const Requests& group,
                      std::vector<absl::Status>& statuses) {
   FaultPoint("engine.encode").IgnoreError();
@@ -168,7 +183,7 @@ absl::Status Compute(const ops::ExecutionContext& context, const Requests& group
   return absl::OkStatus();
 }
 
-// What became of a group while others could look at it.
+// The results of a group's run, kept until the supervisor no longer looks at the group.
 struct Outcome {
   absl::Status status;  // of all of them; if OK, of each:
   std::vector<absl::Status> statuses;
@@ -208,14 +223,14 @@ void EncodeAll(const ops::ExecutionContext& context, absl::Span<EncodeGroup> gro
   });
 }
 
-// Found of a source once it was encoded: that it is too short for a frame, for example. What the
-// encoder itself reports is no fault of the source.
+// Whether an error names a fault of the source that showed when it was encoded, for example that it
+// is too short for a frame. Errors of the encoder name no field.
 bool IsFaultOfSource(const absl::Status& status) {
   const status::Faults faults = status::FaultsOf(status);
   return absl::IsInvalidArgument(status) && !faults.empty() && !faults[0].field.empty();
 }
 
-// Answers those that failed, and hands on the others.
+// Answers failed requests, and hands on the others.
 void HandOn(EncodeGroup& group, const Outcome& outcome, const Underway* underway, Requests& ready,
             Requests* again) {
   if (outcome.out_of_memory) {
@@ -246,7 +261,7 @@ bool IsOfOneLength(const EncodeGroup& group) {
   return EncodePositions(*group.requests.front()) == EncodePositions(*group.requests.back());
 }
 
-// Takes the shorter ones, about half of the positions, out of a group of two sources and more.
+// Takes the shorter sources, about half of the positions, out of a group of at least two sources.
 EncodeGroup TakeHalf(EncodeGroup& group) {
   size_t kept = 1;
   int64_t positions = EncodePositions(*group.requests[0]);

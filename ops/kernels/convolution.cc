@@ -1,8 +1,7 @@
 // Convolutions: checks and shapes here, the arithmetic by type.
 //
-//   f32              FloatConvolution (float_convolution.h), with a packed filter if it is
-//   constant,
-//                    and the operators behind it (ConvolutionEnd) on each part of the result
+//   f32              FloatConvolution (float_convolution.h); a constant filter is packed, and the
+//                    operators behind it (ConvolutionEnd) run on each part of the result
 //   i32              IntegerConvolution in f32 where that is exact, else ConvolveAll
 //   f64              ConvolveAll
 //   f16, bf16        widened to f32 (widen.h)

@@ -1,3 +1,20 @@
+// OpenAI's completions as Decode calls of a language model. The body was read by
+// completion_json.cc: the prompt is the target prefix of an empty source, `n` and `best_of` are
+// samples.
+//
+// 1. Complete finds the model; StartCompletion makes a Decode call whose answer becomes one JSON
+//    object (CompletionReply), or a stream of events (CompletionEvents).
+// 2. ChoiceOf takes the text behind the prompt (TextFrom); Chosen keeps the best samples by mean
+//    log-probability, where best_of asks for more than n; WriteLogProbs writes OpenAI's four
+//    parallel lists.
+// 3. CompletionEvents pulls messages of a DecodeStream when the bell rings (Advance). Stable tokens
+//    become events with the text that was not sent yet (AddEvent, by sample in `sent_`); the answer
+//    ends each choice; then usage and "[DONE]".
+//
+//   {"prompt":"The capital of France","max_tokens":4,"stream":true}
+//     data: {"id":"cmpl-1","choices":[{"index":0,"text":" is Paris","finish_reason":null}]}
+//     data: {"id":"cmpl-1","choices":[{"index":0,"text":".","finish_reason":"length"}]}
+//     data: [DONE]
 #include "server/http/completion.h"
 
 #include <algorithm>
@@ -103,8 +120,8 @@ void WriteUsage(int64_t num_prompt, int64_t num_tokens, JsonWriter& json) {
 
 std::string NewId() { return absl::StrCat("cmpl-", absl::ToUnixNanos(absl::Now())); }
 
-// The best of several samples, by the mean log-probability of their tokens; in the order of their
-// numbers where all are asked for.
+// The samples of the answer: the best by the mean log-probability of their tokens, or all of them
+// in the order of their numbers.
 std::vector<const v1::Hypothesis*> Chosen(const CompletionBody& asked, const v1::Decoded& decoded) {
   std::vector<const v1::Hypothesis*> chosen;
   for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
@@ -229,7 +246,7 @@ class CompletionEvents final : public CancellableReply {
     }
   }
 
-  // No choices, and how many tokens there were.
+  // The event with the numbers of tokens, which has no choices.
   void AddUsage() {
     JsonWriter json;
     BeginCompletion(id_, body_.request.model(), json);
@@ -239,7 +256,8 @@ class CompletionEvents final : public CancellableReply {
     events_.Add(json.text());
   }
 
-  // The text behind the prompt, of which some was sent; finish: null while it goes on.
+  // Adds an event with the part of `text` that was not sent yet. text: all text behind the prompt;
+  // finish: null while the choice goes on.
   void AddEvent(int index, absl::string_view text, const char* finish) {
     size_t& sent = sent_[index];
     if (text.size() <= sent && finish == nullptr) {
@@ -260,7 +278,7 @@ class CompletionEvents final : public CancellableReply {
     sent = std::max(sent, text.size());
   }
 
-  // As the target's codec writes it, which stable texts begin with.
+  // The prompt as the target's codec writes it: stable texts begin with it.
   std::string& PromptText() {
     if (!prompt_.has_value()) {
       const v1::TargetTokens& prefix = body_.request.options().target_prefix();

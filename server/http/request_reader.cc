@@ -1,3 +1,19 @@
+// An HTTP/1.1 request from bytes that arrive in any pieces. Two readers look at the same head, and
+// it is refused where they could differ: this file reads lines strictly by the RFCs, Beast's parser
+// reads them again and then decodes the body.
+//
+// 1. Put: empty lines before a request are skipped; the rest goes to PutHead and then PutBody.
+//    Bytes behind the request stay with the caller, for the next request.
+// 2. PutHead collects the head byte by byte and refuses a NUL, a bare CR or LF, and a head that is
+//    too long. ReadFirstLine checks method, target (PathOf) and version as soon as the line has
+//    come, so that logs have the path.
+// 3. Judge, for the whole head: each line is a field; JudgeFields checks Host, path and method;
+//    JudgeLength where the body ends: one Content-Length or one "chunked", never both. Then Beast
+//    must agree.
+// 4. PutBody feeds Beast, and bounds the body and what chunks add to it.
+//
+// Statuses: 400 malformed, 405 method, 413 body, 414 target, 415 compressed body, 431 head. After a
+// refusal no further byte of the connection can be understood, so it is closed.
 #include "server/http/request_reader.h"
 
 #include <algorithm>
@@ -18,7 +34,7 @@ namespace {
 namespace beast_http = boost::beast::http;
 
 constexpr size_t kMaxPathBytes = 1024;
-// Of chunks around their bytes, and trailers.
+// Most bytes of chunk sizes and trailers together.
 constexpr size_t kMaxFraming = 64 << 10;
 constexpr absl::string_view kLineEnd = "\r\n";
 constexpr absl::string_view kHeadEnd = "\r\n\r\n";
@@ -48,7 +64,7 @@ bool IsAuthority(absl::string_view text) {
   });
 }
 
-// The path of a target in any of the forms of RFC 9112, 3.2, but CONNECT's.
+// The path of a target in the forms of RFC 9112, 3.2, except that of CONNECT.
 bool PathOf(absl::string_view method, absl::string_view target, std::string& path) {
   const bool is_plain = std::all_of(target.begin(), target.end(), [](unsigned char c) {
     return c > 0x20 && c != 0x7f && c != '#';
@@ -211,12 +227,13 @@ void RequestReader::ReadHead() {
   text_ = std::string();
 }
 
-// Reads the fields by Beast's parser and by a look at the lines, and refuses where they differ.
+// Reads the fields from the lines, then by Beast's parser, and refuses where they differ.
 int RequestReader::Judge() {
   parser_ = std::make_unique<Parser>();
   parser_->beast.header_limit(static_cast<uint32_t>(limits_.max_head_bytes + kHeadEnd.size()));
   parser_->beast.body_limit(limits_.max_body_bytes);
   parser_->beast.eager(false);
+  // 1. Our reading of the fields, line by line.
   absl::string_view text = absl::StripSuffix(text_, kHeadEnd);
   text.remove_prefix(std::min(text.size(), text.find(kLineEnd)));
   while (absl::ConsumePrefix(&text, kLineEnd)) {
@@ -237,6 +254,7 @@ int RequestReader::Judge() {
   if (const int status = JudgeLength(has_body); status != 0) {
     return status;
   }
+  // 2. Beast's reading of the same bytes, which must end at the same place and agree about a body.
   boost::system::error_code error;
   const size_t parsed = parser_->beast.put(boost::asio::buffer(text_), error);
   if (error == beast_http::error::body_limit) {
@@ -267,7 +285,7 @@ int RequestReader::JudgeFields() const {
   return is_taken ? 0 : 405;
 }
 
-// Where the request ends can be read in one way only (RFC 9112, 6.1 and 6.3).
+// Refuses heads from which programs could find different ends of the body (RFC 9112, 6.1 and 6.3).
 int RequestReader::JudgeLength(bool& has_body) {
   const int encodings = head_->Count("Transfer-Encoding");
   const int lengths = head_->Count("Content-Length");
@@ -279,7 +297,7 @@ int RequestReader::JudgeLength(bool& has_body) {
   }
   uint64_t length = 0;
   if (encodings == 1) {
-    // A proxy that speaks HTTP/1.0 knows nothing of it and takes the body for another request.
+    // A proxy that speaks HTTP/1.0 ignores this field and takes the body for another request.
     if (!is_post || head_->is_http_1_0 ||
         !absl::EqualsIgnoreCase(head_->Value("Transfer-Encoding"), "chunked")) {
       return 400;
@@ -289,7 +307,7 @@ int RequestReader::JudgeLength(bool& has_body) {
     if (text.empty() || !std::all_of(text.begin(), text.end(), absl::ascii_isdigit)) {
       return 400;
     }
-    // Digits that are no number are a large one.
+    // Digits beyond 64 bits are a length that is too large.
     const bool fits = absl::SimpleAtoi(text, &length) && length <= limits_.max_body_bytes;
     if (!may_have_length && text.find_first_not_of('0') != std::string::npos) {
       return 400;

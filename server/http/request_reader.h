@@ -45,17 +45,17 @@ class RequestReader {
 
   // For the next request of the connection.
   void Reset();
-  // Takes what it can of `bytes` and says how many; what is left comes again with more behind it.
-  // Where it takes none it waits for more, is done, or refuses.
+  // Takes bytes of the request and returns how many. The caller passes the others again, with more
+  // behind them. 0: the reader needs more bytes, is done, or has refused.
   size_t Put(absl::string_view bytes);
 
-  // Something of the request has come.
+  // Whether a byte of the request has come.
   bool has_begun() const { return has_begun_; }
   bool is_done() const { return is_done_; }
-  // The HTTP status that the request is refused with; 0 if it is not. Nothing behind it can be
-  // understood.
+  // The HTTP status that the request is refused with; 0 if it is not. Bytes behind a refused
+  // request cannot be understood.
   int refusal() const { return refusal_; }
-  // The head is whole and good, and the client waits for 100 before it sends the body. Once.
+  // Whether the head was accepted and the client waits for 100 before it sends the body. True once.
   bool TakeContinue();
   // As much as is known: the first line once it has come, the fields with the head.
   const std::shared_ptr<RequestHead>& head() const { return head_; }

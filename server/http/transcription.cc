@@ -1,3 +1,16 @@
+// OpenAI's transcriptions as Recognize calls: a form with a sound file goes in, its text comes out.
+//
+// 1. ReadTranscriptionForm reads the fields of the form (ReadField).
+// 2. Transcriber::Open finds the model and opens the file, and sets the configuration: format of
+//    the sound, endpoint rules where the model takes them, phrases of the prompt as hotwords
+//    (AddHotwords), the language, and times if the format of the answer shows them.
+// 3. Start begins the Recognition. From then on nothing waits: when the bell rings a worker calls
+//    Take, and Advance adds half seconds of sound until the recognition is full, and takes its
+//    messages. After kMostPieces the worker serves other requests first.
+// 4. TakeMessages collects segments into the transcript. For a stream, each message becomes an
+//    event with the text that is new (AddDelta); a text that another model rewrites is sent at the
+//    end of its segment.
+// 5. At the end TranscriptReply writes the transcript in the format that was asked for.
 #include "server/http/transcription.h"
 
 #include <memory>
@@ -109,7 +122,7 @@ class Transcriber final : public PendingReply {
  public:
   Transcriber(const HttpRequest& request, serving::Core& core, TranscriptionForm form)
       : core_(core), abandoned_(request.abandoned), form_(std::move(form)) {}
-  // Where the connection ends early, no client waits for the answer.
+  // The connection may have ended early: then no client waits for the answer.
   ~Transcriber() override { GiveUp(); }
 
   // The file must have been opened, and the model found.
@@ -174,14 +187,14 @@ class Transcriber final : public PendingReply {
   }
 
  private:
-  // Elsewhere: it rings the bell, which may be held here.
+  // On another thread: giving up rings the bell, whose lock may be held here.
   void GiveUp() {
     if (recognition_ != nullptr) {
       core_.replies().Post([recognition = recognition_] { recognition->GiveUp(); });
     }
   }
 
-  // Gives the engine sound while it takes some, and takes what it knows.
+  // Adds sound while the recognition has room, and takes its messages.
   void Advance() {
     constexpr int kMostPieces = 32;  // before other requests have the worker
     TakeMessages();
@@ -243,17 +256,17 @@ class Transcriber final : public PendingReply {
         AddDelta(segment.hypotheses().empty() ? "" : segment.hypotheses(0).text());
         sent_text_.clear();
         if (!segment.hypotheses().empty() && !segment.hypotheses(0).text().empty()) {
-          transcript_.segments.push_back(std::move(segment));  // else it is silence
+          transcript_.segments.push_back(std::move(segment));  // others are silence
         }
       }
-      // A text that is rewritten is another one at its end.
+      // A rewritten text differs from the stable one: it is sent at its end.
       if (message.has_stable() && !model_->config().has_rewrite()) {
         AddDelta(message.stable().text());
       }
     }
   }
 
-  // What a text, of the segment that goes on, has more than was sent.
+  // Adds an event with the part of the current segment's text that was not sent yet.
   void AddDelta(absl::string_view text) {
     text = absl::StripLeadingAsciiWhitespace(text);
     if (!form_.streams || text.size() <= sent_text_.size() || !absl::StartsWith(text, sent_text_)) {

@@ -1,3 +1,23 @@
+// ReadInferRequest: an inference request of the Open Inference Protocol becomes a DecodeJob.
+//
+// 1. The model, the parameters (parameters.h: options, timeout, priority), and the tensors
+//    (input_tensor.h: types, shapes, raw or typed contents).
+// 2. ReadOutputs: which tensors the answer has; outputs may be asked for by name, and attention or
+//    words are then switched on in the options (AskForOutputs).
+// 3. CheckOptions, before any of them is used; patterns are compiled later, on the thread for long
+//    work.
+// 4. AddSources: tensors become sources, by what the model reads. Axis 0 of every tensor counts
+//    sources.
+//
+//   source_text      BYTES [n] or [n, 1]     AddTexts       one text for each source
+//   source_ids       INT [n, length]         AddIds         a row ends at the first -1
+//   source_features  FP [n, frames, width]   AddFeatures
+//   source_audio     FP32, INT16 [n, samples]  AddAudio
+//   source_picture   BYTES [n]               AddPictures
+//   prompt           BYTES [1] or ids        AddPrompt      language models: the target prefix
+//   others           by name                 AddDecoderInputs, AddFurtherInput
+//
+// An error names the tensor in the words that stock clients of Triton know.
 #include <algorithm>
 #include <utility>
 
@@ -107,7 +127,7 @@ std::vector<std::string> DecoderInputNames(const v1::ModelDescription& model) {
   return names;
 }
 
-// Inputs of a model without encoder: what its decoder reads, by name.
+// Inputs of a model without encoder: the memories and states that its decoder reads, by name.
 absl::Status AddDecoderInputs(const v1::ModelDescription& model,
                               const std::vector<InputTensor>& tensors, v1::DecodeRequest& request) {
   for (const InputTensor& tensor : tensors) {
@@ -177,7 +197,7 @@ absl::Status AddSource(const v1::ModelDescription& model, const InputTensor& ten
   return Annotate(status, absl::StrCat("input '", tensor.name, "'"));
 }
 
-// A row for each source.
+// A further input of the encoder, with a row for each source.
 absl::Status AddFurtherInput(const InputTensor& tensor, v1::DecodeRequest& request) {
   if (tensor.datatype->size == 0) {
     return Invalid("takes numbers, not BYTES");
@@ -191,7 +211,7 @@ absl::Status AddFurtherInput(const InputTensor& tensor, v1::DecodeRequest& reque
   return absl::OkStatus();
 }
 
-// A prompt becomes the options' target prefix.
+// Adds the sources of all tensors; a prompt becomes the target prefix of `options`.
 absl::Status AddSources(const engine::DecodeModel& model, const std::vector<InputTensor>& tensors,
                         v1::DecodeRequest& request, v1::DecodeOptions& options) {
   const bool takes_empty_sources = engine::TakesEmptySources(model);
@@ -257,7 +277,7 @@ absl::Status ReadOutputs(const inference::ModelInferRequest& request, AnswerForm
                      }));
     }
     const int index = static_cast<int>(found - known.begin());
-    // Asked for twice is answered once.
+    // An output that is named twice is returned once.
     if (std::find(form.outputs.begin(), form.outputs.end(), index) == form.outputs.end()) {
       form.outputs.push_back(index);
     }
@@ -270,7 +290,7 @@ absl::Status ReadOutputs(const inference::ModelInferRequest& request, AnswerForm
   return absl::OkStatus();
 }
 
-// An output that is asked for is returned, whatever the option said.
+// Switches on the options that the requested outputs need.
 void AskForOutputs(const AnswerForm& form, v1::DecodeOptions& options) {
   for (const int index : form.outputs) {
     const v1::Attention needed = OutputTensors()[static_cast<size_t>(index)].attention;
@@ -283,7 +303,8 @@ void AskForOutputs(const AnswerForm& form, v1::DecodeOptions& options) {
   }
 }
 
-// Hypotheses that a request asks for: the width of the answer, whatever the search finds.
+// The width of the answer's tensors: the hypotheses that the request asks for, even if the search
+// finds fewer.
 int NBest(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
   v1::DecodeOptions merged = options;
   bundle::ApplyDefaults(model.config().default_options(), merged);
@@ -302,7 +323,8 @@ absl::StatusOr<InferJob> ReadInferRequest(const serving::ModelRegistry& models,
   const engine::DecodeModel& model = *result.job.model;
   BW_RETURN_IF_ERROR(ReadOutputs(request, result.form));
   AskForOutputs(result.form, parameters.options);
-  // Before n_best is read: it may be anything. A pattern is read with the call, elsewhere.
+  // Before n_best is read, which may be out of range. Patterns are compiled with the call, on
+  // another thread.
   v1::DecodeOptions checked = parameters.options;
   checked.clear_regex();
   checked.clear_json_schema();

@@ -1,3 +1,18 @@
+// A sequence of inference requests as one Recognize call. Sequences finds the sequence of a
+// request; a Sequence adds its parts to a Recognition and answers each request.
+//
+// 1. Infer: PieceOf turns the request's source into a piece. A request with sequence_start begins a
+//    sequence (Begin; one with the same key is given up), others find theirs (Find). The key is
+//    tenant, model and id: tenants cannot reach each other's sequences.
+// 2. Sequence::Add adds the piece (`adding_` keeps the order of requests) and notes who waits for
+//    an answer.
+// 3. Advance takes all messages of the recognition. A request is answered with the best hypothesis
+//    so far once its piece was read; the last one when the recognition has ended.
+// 4. Look, on a periodic thread, gives up sequences without a request for `idle_`, and for two
+//    seconds while the server drains.
+//
+// The sequence of the last request leaves the map at once, so that its id can begin anew; it lives
+// (`self_`) until its requests are answered.
 #include "server/oip/sequences.h"
 
 #include <algorithm>
@@ -27,11 +42,11 @@ absl::Status ReadFlag(const ParameterMap& parameters, const std::string& name, b
   return absl::OkStatus();
 }
 
-// After which a sequence of which nothing is heard is given up by a server that drains: its sender
-// may go on with it meanwhile, but one that does not must not keep the server.
+// The idle time of a sequence while the server drains: a sender may finish its sequence, and an
+// idle one must not delay the end of the server.
 constexpr absl::Duration kMostIdleInDrain = absl::Seconds(2);
 
-// What a part of the source is in the words of Recognize.
+// A part of the source as a request of Recognize.
 absl::StatusOr<v1::RecognizeRequest> PieceOf(const v1::DecodeRequest& request) {
   if (request.sources_size() != 1) {
     return status::InvalidField("inputs", "hold ", request.sources_size(),
@@ -137,14 +152,14 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
     Done done;
   };
 
-  // Takes what is known and answers those that can be.
+  // Takes all messages and answers the requests that can be answered.
   void Advance() {
     std::vector<std::pair<Done, absl::StatusOr<inference::ModelInferResponse>>> answers;
     std::shared_ptr<Sequence> self;
     {
       absl::MutexLock lock(&mutex_);
       TakeAll();
-      // Other requests than the last one are answered with what is known, once they are read.
+      // Requests before the last one are answered with the best hypothesis so far, once read.
       while (!waiting_.empty() &&
              (has_ended_ || (!waiting_.front().is_end && !recognition_->is_reading()))) {
         answers.emplace_back(std::move(waiting_.front().done), Answer(waiting_.front().form));
@@ -157,7 +172,7 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
     }
   }
 
-  // Null: it has ended.
+  // The recognition; null: it has ended.
   std::shared_ptr<serving::Recognition> UnderWay() const {
     absl::MutexLock lock(&mutex_);
     return recognition_;
@@ -171,7 +186,7 @@ class Sequences::Sequence : public std::enable_shared_from_this<Sequence> {
           return;
         case serving::Recognition::Taken::kEnd:
           has_ended_ = true;
-          recognition_ = nullptr;  // its call is open as long as it lives
+          recognition_ = nullptr;  // destroyed: its call counts as open while it lives
           return;
         case serving::Recognition::Taken::kMessage:
           break;
@@ -242,7 +257,7 @@ absl::StatusOr<std::shared_ptr<Sequences::Sequence>> Sequences::Find(const Key& 
   absl::MutexLock lock(&mutex_);
   const auto found = sequences_.find(key);
   if (found == sequences_.end()) {
-    BW_RETURN_IF_ERROR(core_.state().CheckAccepting());  // it may have been given up for that
+    BW_RETURN_IF_ERROR(core_.state().CheckAccepting());  // draining gives sequences up
     return status::InvalidField("parameters['sequence_id']", "'", part.id,
                                 "' has not begun, or has ended: the first request of a sequence "
                                 "sets sequence_start");
@@ -268,7 +283,7 @@ std::shared_ptr<Sequences::Sequence> Sequences::Begin(const Key& key, const Sequ
   }
   const auto sequence = std::make_shared<Sequence>(core_, job.job.model);
   sequence->Begin(caller, std::move(first));
-  std::shared_ptr<Sequence> before;  // it begins anew
+  std::shared_ptr<Sequence> before;  // an unfinished sequence with the same key
   {
     absl::MutexLock lock(&mutex_);
     if (const auto found = sequences_.find(key); found != sequences_.end()) {
@@ -279,7 +294,7 @@ std::shared_ptr<Sequences::Sequence> Sequences::Begin(const Key& key, const Sequ
       sequences_.emplace(key, sequence);
     }
     if (!watch_.has_value()) {
-      // Soon after a drain begins, too.
+      // Often enough for the idle time of a drain.
       const absl::Duration most_idle = std::min({idle_, core_.streams().idle(), kMostIdleInDrain});
       watch_.emplace("bw-sequences", most_idle / 4, [this] { Look(); });
     }

@@ -24,7 +24,7 @@
 
 namespace beamwright::oip {
 
-// Of a request, where it is part of a sequence.
+// The parameters of a request that is part of a sequence.
 struct SequencePart {
   std::string id;
   bool is_start = false;
@@ -35,7 +35,7 @@ struct SequencePart {
 absl::StatusOr<SequencePart> ReadSequencePart(
     const google::protobuf::Map<std::string, inference::InferParameter>& parameters);
 
-// After which a sequence of which nothing is heard is given up.
+// The idle time after which a sequence is given up.
 inline constexpr absl::Duration kMostSequenceIdle = absl::Minutes(1);
 
 // Thread-safe. The core must outlive it. Callers of another tenant have separate sequences.
@@ -43,7 +43,7 @@ class Sequences {
  public:
   using Done = std::function<void(absl::StatusOr<inference::ModelInferResponse>)>;
 
-  // A sequence of which nothing is heard for `idle` is given up.
+  // A sequence without a request for `idle` is given up.
   explicit Sequences(serving::Core& core, absl::Duration idle = kMostSequenceIdle);
   ~Sequences();
 
@@ -60,7 +60,7 @@ class Sequences {
   absl::StatusOr<std::shared_ptr<Sequence>> Find(const Key& key, const SequencePart& part);
   std::shared_ptr<Sequence> Begin(const Key& key, const SequencePart& part, const InferJob& job,
                                   const serving::Caller& caller);
-  // Gives up those that are idle.
+  // Gives up idle sequences.
   void Look();
 
   serving::Core& core_;
