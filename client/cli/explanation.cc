@@ -1,3 +1,18 @@
+// A search explained from its trace (docs/decoding.md, 'Trace'): why the best hypothesis won, and
+// where a given target was lost.
+//
+// 1. Follow walks the trace along a sequence of tokens. In step t it finds the candidates with
+//    token t whose row continues a candidate of step t - 1 (NodesOf, RowsAfter); several rows may
+//    hold the same tokens. From the best candidate of the last step it goes back to the first.
+// 2. PathTable prints a line for each step of the path: rank, scores, the distance to the best
+//    candidate, and what happened to the candidate (StepLine, Reason).
+// 3. EndOfPath says in a sentence why the path ended: dropped by the beam (and which candidate had
+//    the last place, WhoHadThePlace), by a threshold, not listed in the trace, or in the answer.
+// 4. Blame compares the target's score with the winner's: if the target scores higher, the search
+//    lost it; if not, the model prefers the answer. PartingOf shows the step at which the two
+//    differ first.
+//
+// Traces come from a server and may be anything: no index of a trace is used without a check.
 #include "client/cli/explanation.h"
 
 #include <algorithm>
@@ -19,14 +34,13 @@
 namespace beamwright::client {
 namespace {
 
-// How far a sequence of tokens came in a search, by the search's trace (docs/decoding.md, 'Trace').
-
-// Pointers are into the trace, which must outlive it.
+// The path of a sequence of tokens through a search. Pointers are into the trace, which must
+// outlive it.
 struct FollowedPath {
   // Its candidate in each step from the first on. The last one is dropped, ended, or the last that
   // there is.
   std::vector<const v1::TraceCandidate*> candidates;
-  // Its tokens went on and the search, too, but the next step does not list it.
+  // The tokens and the search went on, but the next step does not list the candidate.
   bool unlisted = false;
 };
 
@@ -59,16 +73,16 @@ Rows RowsAfter(const std::vector<Node>& nodes) {
   return rows;
 }
 
-// The path prints the candidate of greater worth.
+// Of two candidates the path has the one of greater worth.
 auto Worth(const v1::TraceCandidate& candidate, int answer) {
   return std::tuple(answer > 0 && candidate.answer() == answer, candidate.answer() > 0,
                     candidate.fate() == v1::TRACE_FATE_KEPT, candidate.has_score(),
                     candidate.rank_score());
 }
 
-// Where several rows hold the same tokens (groups, samples): the one that came furthest; of those
-// the one that is at place `answer` of the answer (0: any), else the one that ranked best. Nothing
-// in a trace can make it read beyond the trace.
+// The path of `tokens`. Where several rows hold the same tokens (groups, samples), the path that
+// goes furthest; of equal ones the path at place `answer` of the answer (0: any), else the one that
+// ranks best. Reads nothing beyond the trace.
 FollowedPath Follow(const v1::SearchTrace& trace, absl::Span<const int32_t> tokens, int answer) {
   FollowedPath path;
   std::vector<std::vector<Node>> steps;
@@ -101,7 +115,7 @@ FollowedPath Follow(const v1::SearchTrace& trace, absl::Span<const int32_t> toke
   return path;
 }
 
-// What `row` of `step` had chosen before, from the first token on.
+// The tokens that `row` of `step` had chosen before, from the first one on.
 std::vector<int32_t> TokensBefore(const v1::SearchTrace& trace, int step, int row) {
   std::vector<int32_t> tokens;
   for (; step > 0 && row >= 0 && row < trace.steps(step).rows_size(); --step) {
@@ -121,7 +135,7 @@ const v1::TraceCandidate* LastKeptBefore(const v1::TraceStep& step,
       break;
     }
     if (candidate.rank() == 1) {
-      kept = nullptr;  // candidates stand by group, each counted from 1
+      kept = nullptr;  // candidates are listed by group, each counted from 1
     }
     if (candidate.fate() == v1::TRACE_FATE_KEPT) {
       kept = &candidate;
@@ -212,7 +226,7 @@ double BestRankScore(const v1::TraceStep& step) {
   return best;
 }
 
-// The parts of its rank besides log-probabilities; empty without any.
+// The parts of the candidate's rank score besides log-probabilities, for people; empty without any.
 std::string OtherParts(const v1::SearchTrace& trace, const v1::TraceStep& step,
                        const v1::TraceCandidate& candidate) {
   std::vector<std::pair<std::string, double>> parts = {
@@ -278,7 +292,7 @@ std::string PathTable(const v1::SearchTrace& trace, const FollowedPath& path,
   return table;
 }
 
-// Where two hypotheses part, and what each token cost there.
+// The first step at which two hypotheses differ, and the log-probability of each token there.
 std::string PartingOf(const v1::SearchTrace& trace, const v1::Hypothesis& winner,
                       const v1::Hypothesis& other) {
   const int length = std::min(winner.tokens_size(), other.tokens_size());

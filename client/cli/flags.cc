@@ -1,3 +1,16 @@
+// Command-line flags made of protobuf messages: AddMessageFlags adds one flag for each field, with
+// help, range and unit from the field's rule (rule.proto), so that a new option of decode.proto is
+// a flag without a line of code.
+//
+// 1. FlagName: no_repeat_ngram is --no-repeat-ngram. Describe writes the help, AllowedValues the
+//    range, ValueKind the kind of value. Booleans also have a --no- form.
+// 2. SetField parses the text of a flag and sets the field, or adds to a repeated one: PutNumber
+//    checks the range, PutEnum takes short names ("gnmt") and a number behind a colon for the field
+//    <name>_alpha ("gnmt:0.6"), PutMessage takes plain words for messages with a text ("New
+//    York:2.5") and JSON for others.
+// 3. AddIntFlag and AddDurationFlag are for settings that are no option of a request.
+//
+// Faults are CLI::ValidationError with the flag's name, the value and what is allowed.
 #include "client/cli/flags.h"
 
 #include <cmath>
@@ -172,7 +185,7 @@ absl::Status CheckRange(const FieldDescriptor& field, absl::string_view text, do
   return absl::OkStatus();
 }
 
-// AllowedValues, or what the type can hold where there is no other limit.
+// AllowedValues, or the range of the type where the field has no limits.
 template <typename T>
 std::string AllowedIntegers(const FieldDescriptor& field) {
   const v1::FieldRule& rule = Rule(field);
@@ -275,7 +288,7 @@ absl::Status PutEnum(const FieldDescriptor& field, absl::string_view text, Messa
   return absl::OkStatus();
 }
 
-// The field of a message that plain words stand for; null if missing.
+// The field that plain words set, of a message with a text or a name; null for other messages.
 const FieldDescriptor* TextField(const FieldDescriptor& field) {
   const google::protobuf::Descriptor& type = *field.message_type();
   const FieldDescriptor* text = type.FindFieldByName("text");

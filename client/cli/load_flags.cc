@@ -1,3 +1,19 @@
+// Flags and files of `load`. The command line goes in; LoadFlags and, with --mix, a list of calls
+// come out.
+//
+// 1. AddLoadFlags declares the flags by group: where to connect, what calls are (AddCallFlags),
+//    when they are sent (AddScheduleFlags, AddWarmUpFlag), the search for the highest rate
+//    (AddSearchFlags), what is written (AddLoadOutputFlags).
+// 2. ParseLoadPoints reads a list of loads: "4", "1,2,8", or a range that doubles: "100..900" is
+//    100, 200, 400, 800, 900.
+// 3. ReadMix reads a file with a JSON object on each line. ParseLine checks the members against
+//    each other, CallOf makes the call, `times` repeats it, and calls are sorted by `at` where the
+//    file is a trace.
+//
+//   {"source": "hello", "options": {"beam_size": 5}, "priority": 2, "times": 3}
+//   {"ids": [5, 6, 7], "at": "20ms", "hypotheses": [{"tokens": [9, 2]}]}
+//
+// Errors name the flag, or the line of the file and the member.
 #include "client/cli/load_flags.h"
 
 #include <algorithm>
@@ -53,7 +69,7 @@ absl::StatusOr<MixLine> ParseLine(const std::string& text) {
   return line;
 }
 
-// Of a member that may be empty; `duration` is then left as it is.
+// Reads a duration of a line; an empty text leaves `duration` as it is.
 absl::Status ReadDuration(const char* name, const std::string& text, absl::Duration least,
                           absl::Duration& duration) {
   if (!text.empty() &&

@@ -1,3 +1,14 @@
+// The load test as one HTML page without scripts: LoadPage writes the head, a table of the runs,
+// charts and errors.
+//
+// 1. Sections: latency against throughput, latency by percentile (x is 1 / (1 - p), logarithmic, so
+//    that 90, 99 and 99.9 % are equally far apart), throughput and p99 over time, errors.
+// 2. ChartSvg draws a chart as SVG: a Scale for each axis is widened by all points (Include),
+//    rounded to whole steps or powers of ten (Settle), and then maps values to the page (At). Grid
+//    draws ticks, LineSvg a line with optional dots.
+//
+// All text is escaped (HtmlEscape), and the page's policy allows nothing but its own style: what a
+// server reports cannot run in the reader's browser.
 #include "client/cli/load_page.h"
 
 #include <algorithm>
@@ -131,7 +142,7 @@ std::string Timelines(const LoadTestSweep& sweep) {
     ChartLine& p99 = latency.lines.emplace_back();
     calls.name = p99.name = LoadName(run);
     for (const LoadTestInterval& part : run.timeline()) {
-      // Of the last part the run may have had a piece only.
+      // The last part is left out if the run ended within it.
       const double end = part.begin_seconds() + part.length_seconds();
       const double middle = part.begin_seconds() + part.length_seconds() / 2;
       if (end <= run.elapsed_seconds() * 1.001) {
@@ -151,7 +162,7 @@ std::string Errors(const LoadTestSweep& sweep) {
       absl::StrAppend(&rows, "<tr><td>", HtmlEscape(LoadName(run)), "</td><td class=\"text\">",
                       HtmlEscape(what), "</td><td>", WithCommas(count), "</td></tr>\n");
     };
-    // Maps have no order that stays.
+    // Sorted: protobuf's maps have no stable order.
     std::vector<std::pair<std::string, int>> codes(run.failed_calls().begin(),
                                                    run.failed_calls().end());
     std::sort(codes.begin(), codes.end());
@@ -262,7 +273,7 @@ class Scale {
   }
 
  private:
-  // Of round numbers, five to ten of them.
+  // The distance of ticks: a round number that gives five to ten of them.
   double Step() const {
     const double rough = std::max(high_ - low_, 1e-9) / 5;
     const double power = std::pow(10, std::floor(std::log10(rough)));

@@ -1,3 +1,15 @@
+// Reports of load tests: the figures of a LoadReport as text for people, and as messages for --json
+// and --compare.
+//
+// 1. ReportText: rate, goodput, latency, lag, counts and failures of one run. A percentile with
+//    fewer than 100 calls beyond it is called uncertain (UncertainText), and a run in which this
+//    machine was the bottleneck is called INVALID (WhyInvalid).
+// 2. ServerText: the server's name and the counters of its metrics that grew during the run.
+// 3. ReportMessage and SetLatency: the same figures as LoadTestReport, with the whole histogram, so
+//    that later runs can be compared and runs of several machines merged.
+// 4. TrialLine, MaxRateText and MaxRateMessage: the trials of a search for the highest rate and its
+//    result.
+// 5. LoadProgressLine: one line on a terminal while the run lasts.
 #include "client/cli/load_report.h"
 
 #include <unistd.h>
@@ -179,7 +191,7 @@ std::string ServerText(const LoadTestReport& run) {
   const std::map<std::string, double> metrics(run.server_metrics().begin(),
                                               run.server_metrics().end());
   for (const auto& [name, value] : metrics) {
-    // What was gained; gauges are in the JSON.
+    // Counters alone; gauges are in the JSON.
     const std::string family = name.substr(0, name.find('{'));
     if (absl::EndsWith(family, "_total") || absl::EndsWith(family, "_sum") ||
         absl::EndsWith(family, "_count")) {

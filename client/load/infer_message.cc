@@ -1,3 +1,15 @@
+// Requests of the Open Inference Protocol for the load generator, from two sources and into two
+// forms.
+//
+// 1. InferRequestOf(DecodeRequest): sources become one tensor (AddTexts, AddIds padded with -1,
+//    AddFeatures), options become parameters (SetParameter): numbers, truths and names as such,
+//    messages and lists as text in JSON.
+// 2. InferRequestOf(Struct): a request written in the protocol's JSON, as a line of a mix has it
+//    (ReadInput, ReadElements, ReadParameters).
+// 3. InferJson: the message as the body of an HTTP request.
+//
+// kLists maps each datatype to the list of InferTensorContents that holds its elements; elements of
+// small integers share one list.
 #include "client/load/infer_message.h"
 
 #include <google/protobuf/util/json_util.h>
@@ -132,7 +144,7 @@ absl::Status AddFeatures(const v1::DecodeRequest& request, InputTensor& input) {
   return absl::OkStatus();
 }
 
-// A field of the options as a parameter: what does not fit one is text in protobuf's JSON form.
+// Sets a field of the options as a parameter. Messages and lists are text in protobuf's JSON form.
 absl::Status SetParameter(const Message& options, const FieldDescriptor& field,
                           InferParameter& parameter) {
   const Reflection& reflection = *options.GetReflection();
@@ -166,7 +178,7 @@ absl::Status SetParameter(const Message& options, const FieldDescriptor& field,
         break;
     }
   }
-  // The value alone, out of an object that has nothing else.
+  // The JSON of the field alone: printed as an object with this one member, and cut out of it.
   v1::DecodeOptions alone;
   std::vector<const FieldDescriptor*> others;
   alone.CopyFrom(options);

@@ -1,3 +1,15 @@
+// Spectra and mel filters, in the conventions of the toolkits whose models are served.
+//
+// 1. KaldiBins: Kaldi's mel filters in single precision, triangles on the mel axis. TriangleBins:
+//    HTK's or Slaney's scale with triangles on the axis of hertz, as librosa and Whisper have them.
+//    A MelBin is the first line of the spectrum and the weights from there on.
+// 2. MakeWindow: Povey, Hamming or Hann, periodic or symmetric.
+// 3. FourierTransform: any size, by prime factors, in double precision.
+// 4. PowerSpectrum: sizes that are a power of two, in single precision. A real signal of n values
+//    is a complex one of n / 2: transforms of every fourth value are joined four by four (JoinFour,
+//    radix 4), and Compute separates even and odd parts at the end. The order of its additions is
+//    that of the toolkit's transform, so that features have its bits; no expression here may be
+//    reordered.
 #include "engine/sound/spectrum.h"
 
 #include <algorithm>
@@ -42,7 +54,7 @@ constexpr double kPi = std::numbers::pi;
 
 }  // namespace
 
-// In single precision as Kaldi's: the difference to exact weights is larger than 1e-4.
+// In single precision like Kaldi: exact weights would differ from Kaldi's by more than 1e-4.
 std::vector<MelBin> KaldiBins(const MelOptions& options) {
   const float line_width =
       static_cast<float>(options.sample_rate) / static_cast<float>(options.fft_size);
@@ -164,7 +176,8 @@ void PowerSpectrum::Factors::Add(double angle) {
 }
 
 PowerSpectrum::PowerSpectrum(int size) : num_pairs_(size / 2), order_{0} {
-  // Every fourth value makes a separate transform, as long as that goes.
+  // Splits the signal into transforms of every fourth value, while there are four; a rest of two is
+  // joined first.
   int stride = 1;
   const auto split = [&](int parts) {
     std::vector<int> order;
@@ -196,7 +209,7 @@ PowerSpectrum::PowerSpectrum(int size) : num_pairs_(size / 2), order_{0} {
   }
 }
 
-// A sum of three has the order of its source text; none may change.
+// Sums of three are added in the order of the source text, which must not change.
 void PowerSpectrum::JoinFour(const Stage& stage, int num_values, float* re, float* im) {
   const int length = stage.length;
   const float* const factor_re = stage.factors.re.data();

@@ -1,3 +1,17 @@
+// Sound files: WAV is read by wav_reader.cc, other kinds by libsndfile, which is loaded when a file
+// first needs it.
+//
+// 1. KindOf recognizes a file by its first bytes (kMarks), or as a frame of MPEG audio
+//    (KindOfFrame). Kinds that are known and not read have a message that names them.
+// 2. Open: WAV is read directly, until the reader has the header; a WAV with a codec that it lacks
+//    goes to libsndfile.
+// 3. Decoder reads through callbacks on the bytes in memory (MemoryFile); no file is opened, and
+//    nothing is written.
+// 4. Read returns mono samples: one channel, or the mean of all.
+//
+// libsndfile is found by dlopen: programs run without it, and a server that gets no such file does
+// not hold its decoders in memory. Files come from clients: all sizes are clamped, and the number
+// of channels is limited.
 #include "ops/audio/sound_file.h"
 
 #include <dlfcn.h>
@@ -18,7 +32,7 @@ namespace {
 struct Mark {
   size_t at;  // the mark's first byte
   absl::string_view bytes;
-  absl::string_view at_8;  // and what bytes 8 to 11 are; empty: anything
+  absl::string_view at_8;  // bytes from 8 on; empty: any
   SoundKind kind;
 };
 
@@ -65,9 +79,7 @@ std::optional<SoundKind> KindOfFrame(absl::string_view bytes) {
   return SoundKind{"MP3", false, true, false};
 }
 
-// The functions of libsndfile, loaded when a file first asks for them: programs that run on other
-// distributions have no archive of it, and a server that gets no such file does not hold the
-// decoders in memory.
+// The functions of libsndfile, loaded when a file first needs them.
 struct Library {
   decltype(&sf_open_virtual) open = nullptr;
   decltype(&sf_readf_float) read = nullptr;
@@ -81,7 +93,7 @@ struct Library {
   }
 
  private:
-  // Null if it is not installed, or of another kind than is known.
+  // Null if the library is not installed or lacks a function.
   static const Library* Load() {
     void* const handle = dlopen("libsndfile.so.1", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {

@@ -1,3 +1,16 @@
+// Values that hold one number everywhere, and bounds of integers (step 5 of extents.cc). An
+// attention mask over a source without padding is all ones, whatever the source's length: found
+// here, the mask and all that follows from it become constants.
+//
+// 1. FindFill, for a value: Fill follows the number through operators that move elements (Moves),
+//    compute element by element (IsElementwise: the operator runs on single numbers, Computed),
+//    choose (Select) or join (Concat).
+// 2. FindBounds: Range counts from its start to one before its stop; Compared then decides a
+//    comparison by the bounds of both sides: positions < length is true everywhere.
+// 3. FoldFills replaces an input that is filled by a constant of one element, where the node keeps
+//    its shape by another input or all readers broadcast. AddsNothing finds additions of 0.
+//
+//   positions = Range(0, L, 1);  mask = Less(positions, L) is true;  Select(mask, x, -inf) is x
 #include "ops/compile/filled_values.h"
 
 #include <cmath>
@@ -13,7 +26,7 @@
 namespace beamwright::ops {
 namespace {
 
-// Larger constants are not looked through.
+// Constants with more elements are not compared.
 constexpr int64_t kMostCompared = 1 << 12;
 
 bool SameNumber(const Tensor& a, const Tensor& b) {
@@ -46,7 +59,7 @@ Tensor Truth(bool value) { return Convert(Tensor::Scalar(int64_t{value}), DType:
 
 bool IsTruth(const Tensor& fill, bool value) { return SameNumber(fill, Truth(value)); }
 
-// Operators that hand on elements of their first input as they are.
+// Whether the operator moves elements of its first input without changing them.
 bool Moves(absl::string_view op) {
   constexpr absl::string_view kMoving[] = {
       "Broadcast", "Tile",   "Reshape",      "Squeeze", "Unsqueeze", "Transpose",
@@ -54,7 +67,7 @@ bool Moves(absl::string_view op) {
   return absl::c_linear_search(kMoving, op);
 }
 
-// Element by element, in NumPy's way, and cheap to run.
+// Whether the operator works element by element, broadcasts as NumPy does, and is cheap to run.
 bool IsElementwise(absl::string_view op) {
   constexpr absl::string_view kElementwise[] = {
       "Add",      "Subtract",     "Multiply",   "Divide",    "Maximum",    "Minimum",   "Equal",
@@ -82,7 +95,7 @@ class FillFinder {
 
   Tensor Fill() {
     if (Moves(node_.op)) {
-      // A table of weights is read for its tokens, whatever it holds.
+      // A table of weights is not replaced, even if all its elements are equal.
       const bool is_table =
           node_.op == "Gather" && Input(0).fill.has_value() && IsFloat(Input(0).fill.dtype());
       return is_table ? Tensor() : Input(0).fill;
@@ -221,7 +234,7 @@ int AddsNothing(const Node& node, const ValueExtents& output, const Extents& fou
         !HasShape(found.of_input(node, static_cast<size_t>(1 - port)), output)) {
       continue;
     }
-    // A zero makes zeros of negative zeros, which are the same to a softmax.
+    // Adding 0 turns -0 into 0, which a softmax cannot distinguish.
     const bool is_unseen =
         std::signbit(*fill.data<float>()) ||
         absl::c_all_of(readers, [](const Node* reader) { return reader->op == "SoftMax"; });

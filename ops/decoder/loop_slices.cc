@@ -1,3 +1,19 @@
+// Loops that count, made loops that slice (loop induction variable to slice).
+//
+//   before: Loop(trip count = number of steps; x)       body: Gather(x, iteration, axis 1)
+//   after:  Loop(x sliced on axis 1)                    body: the sliced Parameter
+//
+// 1. RunsOnceAStep: the loop makes one iteration for each step, by its trip count, or by a
+//    condition that holds until the last step (HowLong: constant truths, LogicalAnd, "iteration <
+//    number of steps").
+// 2. SlicePicks: each Gather that picks by the iteration's number from an invariant input becomes a
+//    sliced Parameter, if that axis has one element for each step. Slices of everything in front of
+//    it are ignored (WithoutWholeSlices).
+// 3. WithoutIdleInputs: the trip count, the condition and inputs that nothing reads any more are
+//    removed. The condition, if it is read otherwise, is an invariant that stays true.
+//
+// What is known of the surrounding graph comes from LoopSurroundings; without proof the loop stays
+// as it is.
 #include "ops/decoder/loop_slices.h"
 
 #include <algorithm>
@@ -30,7 +46,7 @@ class Slicer {
 
  private:
   ValueId Input(int index) const { return node_.inputs[static_cast<size_t>(index)]; }
-  // What feeds a node of the body, if it is one of the loop's own Parameters; else null.
+  // The input rule of a Parameter of the body; null for other nodes.
   const LoopInput* RuleOf(int node) const {
     const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const LoopInput& rule) {
       return loop_.body.parameters[static_cast<size_t>(rule.body_parameter)] == node;
@@ -42,7 +58,7 @@ class Slicer {
     return rule != nullptr && rule->kind == LoopInput::Kind::kIteration;
   }
 
-  // What a value of the body is apart from its type.
+  // The value behind conversions of its type.
   ValueId Untyped(ValueId id) const {
     while (KeepsCounts(loop_.body.node(id.node))) {
       id = loop_.body.node(id.node).inputs[0];
@@ -66,8 +82,7 @@ class Slicer {
                              : std::vector<int64_t>();
   }
 
-  // What a value of the body is apart from a slice of everything ("x[:, t]" slices the first axis
-  // so).
+  // The value behind slices of everything, as "x[:, t]" slices the first axis.
   ValueId WithoutWholeSlices(ValueId id) const {
     for (;;) {
       const Node& node = loop_.body.node(id.node);
@@ -110,7 +125,7 @@ class Slicer {
     if (node.op == "Greater") {
       return HowLongBelow(Untyped(node.inputs[1]), Untyped(node.inputs[0]));
     }
-    // The condition handed on as it came.
+    // A condition that the body returns unchanged.
     const LoopInput* const rule = RuleOf(condition.node);
     const bool is_handed_on =
         rule != nullptr &&
@@ -164,8 +179,8 @@ class Slicer {
     return holds == Holds::kUntilLastStep || (holds == Holds::kAlways && is_counted);
   }
 
-  // Gives what a Gather picks by the iteration's number a sliced Parameter in its place. False if
-  // there is nothing of the kind. What else reads that number goes on reading it.
+  // Replaces each Gather that picks by the iteration's number by a sliced Parameter. False if there
+  // is none. Other readers of that number are kept.
   bool SlicePicks() {
     body_ = loop_.body;
     std::vector<LoopInput> slices;
@@ -208,8 +223,8 @@ class Slicer {
     return !slices.empty();
   }
 
-  // Leaves out what nothing depends on any more: the iteration's number, the condition, sequences
-  // that are only sliced.
+  // The node without inputs that nothing depends on any more: the iteration's number, the
+  // condition, sequences that are only sliced.
   Node WithoutIdleInputs() {
     std::vector<ValueId> wanted;
     const auto want = [&](int result) {

@@ -1,3 +1,16 @@
+// Two rewrites of step graphs.
+//
+// InlineSingleIterations (loop unrolling for one iteration): a loop that runs exactly once is
+// replaced by its body. RunsOnce proves it: a sliced axis of extent 1, a trip count of 1, or a
+// condition that is false behind the first iteration (EndsAfterOne computes it from the known
+// inputs). Loops inside other loops are inlined too.
+//
+//   before: Loop(tokens [rows, 1] sliced on axis 1; h)
+//   after:  the body, which reads Squeeze(tokens) and h; Unsqueeze of stacked outputs
+//
+// MoveRowsFirst: states [layers, rows, ..] become [rows, layers, ..] outside of the graph, with a
+// Transpose behind each Parameter and in front of each Result, so that the layers inside see what
+// they saw. Later passes remove most transposes.
 #include "ops/decoder/step_form.h"
 
 #include <algorithm>
@@ -16,7 +29,7 @@ namespace {
 
 bool IsUnknown(int64_t extent) { return extent == PartialShape::kDynamic; }
 
-// Which axes change places; of none `rank` is 0.
+// The axes that change places; rank 0: none.
 struct Swap {
   int rank = 0;
   int axis = 0;  // with axis 0
@@ -29,7 +42,7 @@ ValueId SwapAxes(Graph& graph, const std::string& name, ValueId value, const Swa
   return AppendWithList(graph, "Transpose", name, value, order);
 }
 
-// What input `input` of a node is known to be at load; null if it is absent or not known.
+// The value of input `input` of a node, if it is known at load; else null.
 const Tensor* KnownInput(const Node& node, int input, const GraphInfo* info) {
   const ValueId id = input < 0 ? ValueId() : node.inputs[static_cast<size_t>(input)];
   if (info == nullptr || !id.present()) {
@@ -47,7 +60,7 @@ Tensor IterationZero(const ValueInfo& declared) {
   return *Convert(zero, declared.dtype);
 }
 
-// The number that input `input` of a node is known to be; nothing if it is absent or not known.
+// The number that input `input` of a node has, if it is known at load.
 std::optional<int64_t> KnownNumber(const Node& node, int input, const GraphInfo* info) {
   const Tensor* const known = KnownInput(node, input, info);
   const auto values = known == nullptr || known->num_elements() != 1
@@ -232,7 +245,7 @@ std::optional<Graph> InlineSingleIterations(const Graph& graph, const GraphInfo*
       changed.emplace(i, std::move(body));
     }
   }
-  // A copy of a large graph is not made for nothing.
+  // Without a change no copy of the graph is made.
   if (changed.empty()) {
     return std::nullopt;
   }

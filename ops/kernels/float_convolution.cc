@@ -1,3 +1,22 @@
+// f32 convolutions in four ways; Run chooses by shape. In all of them a position's sum goes over
+// input channels and kernel positions in one order of fused multiply-adds, so that all ways give
+// the same bits.
+//
+// 1. RunRows, for few positions and a constant filter: im2col. Each output position becomes a row
+//    of its operands (MakeRows), the packed filter is the weight of a GEMM, and the result is
+//    transposed to channels.
+// 2. RunChannelLanes (channel_lanes.h): lanes of a vector are channels, where LanesAreChannels says
+//    so.
+// 3. RunTaps, for one input channel and few outputs: each kernel position is a shifted plane that
+//    is added (tap_rows.h).
+// 4. RunStrips, for all others: positions are packed into strips of 32 (PackStrip), and the
+//    filter's rows are multiplied by them (strip_product.h). A panel of strips and a block of
+//    filters stay in the second cache.
+//
+// A ConvolutionTiling cuts the output plane into tiles and gives the offsets of each operand from a
+// position; padded borders are copied. Items, groups, tiles and, where these are too few, channels
+// are shared among threads. The operators behind the convolution (ConvolutionEnd) run on each part
+// while it is in the cache.
 #include "ops/kernels/float_convolution.h"
 
 #include <algorithm>
@@ -24,7 +43,7 @@ constexpr int64_t kMostStrips = 16;
 constexpr int64_t kBlockRows = 14;
 // Positions that are made rows of a product at a time.
 constexpr int64_t kMostRows = 256;
-// What moving an element takes, in multiply-adds: into a row, out of a product's results, into a
+// The cost of moving an element, in multiply-adds: into a row, out of a product's results, into a
 // strip.
 constexpr int64_t kWorkToMakeRow = 60;
 constexpr int64_t kWorkToTurn = 100;
@@ -34,7 +53,7 @@ constexpr int64_t kLeastEndPlane = 64;
 // Elements of rows that are made at a time: the lines that they come from stay in the first cache.
 constexpr int64_t kRowElements = 32;
 
-// The calling thread's own.
+// Buffers of the calling thread.
 struct Scratch {
   std::vector<float> copy;
   std::vector<float> strips;
@@ -44,7 +63,7 @@ Scratch& OwnScratch() {
   return scratch;
 }
 
-// `memory` from its first multiple of 64 bytes on, at least `size` floats.
+// The part of `memory` from its first multiple of 64 bytes on; `size` floats at least.
 float* Aligned(std::vector<float>& memory, int64_t size) {
   constexpr uintptr_t kAlignment = 64;
   const auto padded = static_cast<size_t>(size) + kAlignment / sizeof(float);
@@ -56,7 +75,7 @@ float* Aligned(std::vector<float>& memory, int64_t size) {
   return memory.data() + skipped / sizeof(float);
 }
 
-// What all parts of one run know.
+// The operands of one run.
 struct Problem {
   const ConvolutionGeometry& geometry;
   const float* filter;
@@ -136,7 +155,7 @@ void RunTaps(const Problem& problem, const ConvolutionTiling& tiling, const Part
   }
 }
 
-// An item's data is already the row that its one output position is made of.
+// Whether an item's data is already the row of its only output position.
 bool IsRow(const ConvolutionGeometry& geometry) {
   return std::all_of(geometry.axes.begin(), geometry.axes.end(), [](const WindowAxis& axis) {
     return axis.out == 1 && axis.in == axis.kernel && axis.pad_begin == 0 &&

@@ -1,3 +1,22 @@
+// Products in 8-bit integers, exact in 32 bits (int8_strip_product.h has the layout). A block of
+// rows by some strips keeps its sums in registers while the depth passes once, four elements at a
+// time (a group):
+//
+//   VnniBlock    dpbusd: sums += four products of unsigned activations and signed weights, for 16
+//                columns. Activations are 128 too large: sums start from -128 * (sum of the
+//                column).
+//   Avx2Block    maddubs saturates at 16 bits: activations are magnitudes, weights take their sign.
+//   SumByTiles   AMX, for 8 rows and more: tiles of 16 rows by 16 columns (tile_product.h).
+//   PlainBlock   The reference.
+//
+// 1. KernelsFor chooses the blocks by instruction set, ByteKernelsFor the blocks for bytes that may
+//    be any (quantized graphs), which widen to 16 bits instead (Avx2Bytes).
+// 2. SumByBlocks walks over strips and blocks of rows, and SumByTiles over tiles; each reports its
+//    sums (StripSums).
+// 3. MultiplyInt8Strips turns sums into f32 while they are in the cache (WriteBlock); SumByteStrips
+//    hands them to its caller.
+//
+// Integer sums are exact: no order, block or instruction set changes a bit.
 #include "ops/kernels/int8_strip_product.h"
 
 #include <algorithm>
@@ -154,8 +173,8 @@ BW_TARGET_AVX2 void Avx2Block(const Block& block) {
 
 #endif
 
-// As in strip_product.cc: rows at once, strips at once for each number of rows, and the functions
-// for several strips and for one.
+// The blocks of an instruction set, as in strip_product.cc: most rows, strips at once for each
+// number of rows, and the functions for several strips and for one.
 struct Kernels {
   int most_rows;
   const int* strips;
@@ -272,13 +291,13 @@ void SumByBlocks(const Kernels& kernels, const Int8Rows& a, const Int8Strips& st
   }
 }
 
-// With few rows, or without tiles, by vectors.
+// Whether AMX tiles are used; with few rows vectors are.
 bool TakesTiles(VectorIsa isa, const Int8Rows& a) {
   return isa == VectorIsa::kAmx && a.rows >= kMinTileRows &&
          CeilDiv(a.depth, kInt8Group) >= kTileGroups && HasInt8Tiles();
 }
 
-// Any bytes by any numbers of 8 bits, one row by one strip.
+// The reference for any bytes: one row by one strip, sums that wrap.
 void PlainBytes(const Block& block) {
   uint32_t sums[kStripColumns] = {};
   for (int64_t g = 0; g < block.groups; ++g) {

@@ -1,3 +1,19 @@
+// The executor of ParallelFor: a Team of the threads of one OpenMP region (team.h says why not `omp
+// for`).
+//
+// 1. Within opens the region: the caller runs the body, the others go to Work and wait.
+// 2. Run shares a loop: Share cuts [0, count) into one range of parts for each thread and offers it
+//    by a state in each member. The caller works on its range, then on the others' ranges, and
+//    takes back offers that no thread has accepted.
+// 3. DoParts takes parts of the own range first and then helps others, by an atomic counter for
+//    each range.
+// 4. Work waits for an offer: LookOut spins for kLookout, since a step has many loops, and then the
+//    thread sleeps on its state (futex). The states of a member:
+//
+//   kFree -> kOffered -> kWorking -> kFree        kFree -> kAsleep -> kOffered       any -> kEnding
+//
+// LookOut yields only where the kernel has lately taken the core away (Contention): a spinning
+// thread must not hold up other processes, and a yield is expensive where none waits.
 #include "ops/kernels/team.h"
 
 #include <omp.h>
@@ -16,7 +32,8 @@
 namespace beamwright {
 namespace {
 
-// Of the calling thread: the team of the region that it opened; whether it is within a loop's body.
+// For the calling thread: the team of the region that it opened, and whether it is in a loop's
+// body.
 thread_local Team* current = nullptr;
 thread_local bool is_within = false;
 
@@ -37,7 +54,7 @@ class Contention {
     }
     return now < until_;
   }
-  // A switch that the thread asked for is no sign.
+  // A voluntary switch is not counted.
   void Yield() {
     std::this_thread::yield();
     seen_ = Switches();
@@ -81,9 +98,9 @@ bool LookOut(const Done& done) {
   }
 }
 
-// How many of a region's `threads` threads the system can start: an OpenMP runtime ends the process
-// when a thread cannot be started. It keeps a region's threads for the calling thread's next
-// regions, so only more than it has had are tried out.
+// The number of a region's `threads` threads that the system can start: an OpenMP runtime ends the
+// process when a thread cannot be started. The runtime keeps threads for the next regions of the
+// calling thread, so only additional threads are tried.
 int ThreadsToBeHad(int threads) {
   static thread_local int had = 1;
   if (threads <= had) {
@@ -238,7 +255,7 @@ void Team::DoParts(size_t first) {
   for (size_t i = 0; i < num_parts_; ++i) {
     Parts& parts = parts_[(first + i) % num_parts_];
     while (true) {
-      // Not beyond the end, where others look as well.
+      // Checked first, so that the counter does not run far beyond the end.
       if (parts.next.load(std::memory_order_relaxed) >= parts.end) {
         break;
       }

@@ -1,3 +1,14 @@
+// Loops over batches whose items iterate on their own, and the arithmetic of trip counts.
+//
+// 1. FindTrips: how often a loop iterates at most, from its trip count, its conditions and the
+//    parts of its slices; a loop that nothing ends is an error.
+// 2. SlicedExtent, BatchExtent, ReadLengths: the extents that all inputs must agree on.
+// 3. Items apart (Items::kApart): ItemOf gives each item's inputs without the batch axis,
+//    StackItems puts their outputs together, padded with zeros where lengths differ.
+// 4. Items that are held (HoldRows): a row whose length is over keeps its state while others go on.
+// 5. LeavingItems, for items sorted by length: rows whose items have ended are at the end of the
+//    batch, so the batch becomes smaller (Enter, Leave) instead of computing rows that are then
+//    thrown away; Finish puts the last states in order.
 #include "ops/loop/loop_items.h"
 
 #include <algorithm>
@@ -14,7 +25,7 @@ namespace {
 bool IsSliced(const LoopInput& rule) { return rule.kind == LoopInput::Kind::kSliced; }
 bool IsCarried(const LoopInput& rule) { return rule.kind == LoopInput::Kind::kCarried; }
 
-// Writes `rows` over those of `to` from `first` on.
+// Copies `rows` into the rows of `to` from `first` on.
 void CopyRows(const Tensor& rows, int64_t first, Tensor& to) {
   if (rows.num_bytes() > 0) {
     const int64_t row_bytes = rows.num_bytes() / rows.dim(0);

@@ -1,3 +1,18 @@
+// How a layer's formula is read from a graph: JoinStateUpdates asks whether a value is a sum of
+// products of matrices and vectors, however the export has written it. The same outer product key *
+// value^T may be a MatMul of a column with a row, a Multiply of [.., k, 1] with [.., 1, v], or an
+// Einsum "bhk,bhv->bhkv".
+//
+// 1. AddTerms splits a sum of matrices into terms, with their signs.
+// 2. AddFactors splits a term into factors: through Multiply, Broadcast, outer products (AddOuter)
+//    and Einsum (AddEinsum). What is no known product is a factor by itself.
+// 3. ReadFrom recognizes a contraction of a matrix with a vector: MatMul, ReduceSum of a product,
+//    or Einsum.
+// 4. AddVectorFactors and AreSame compare vectors by their factors, whatever the order.
+//
+// Plain, Unshaped and MatrixOf look through nodes that change no element: conversions to the same
+// type, axes of 1, rows joined with heads. Shapes are checked at each step (Is, IsFull): a value of
+// another shape is not part of the formula.
 #include "ops/passes/matrix_terms.h"
 
 #include <algorithm>
@@ -5,7 +20,7 @@
 
 namespace beamwright::ops {
 
-// Shape with the axes of a factor put in; none: not known.
+// The shape with the factor's additional axes of 1; nothing if it is not known.
 std::optional<Shape> MatrixTerms::ShapeOf(const Factor& factor) const {
   const PartialShape& shape = ShapeOf(factor.value);
   if (!shape.has_rank()) {
@@ -30,7 +45,7 @@ std::optional<MatrixShape> MatrixTerms::LastTwo(const Factor& factor) const {
   const size_t rank = shape->size();
   return MatrixShape{rank < 2 ? 1 : (*shape)[rank - 2], rank < 1 ? 1 : shape->back()};
 }
-// Past nodes that change nothing.
+// The value behind conversions to the same type.
 ValueId MatrixTerms::Plain(ValueId id) const {
   while (NodeOf(id).op == "Convert" &&
          graph_.info(NodeOf(id).inputs[0]).dtype == graph_.info(id).dtype) {
@@ -38,7 +53,7 @@ ValueId MatrixTerms::Plain(ValueId id) const {
   }
   return id;
 }
-// Past those that put axes of 1 in, leave them out, or part the first axis.
+// The value behind reshapes that add or remove axes of 1, or split the first axis.
 ValueId MatrixTerms::Unshaped(ValueId id) const {
   while (true) {
     id = Plain(id);
@@ -138,7 +153,8 @@ std::optional<MatrixTerms::Letters> MatrixTerms::LettersOf(const Node& node) con
   }
   return Letters{parsed->inputs, parsed->output};
 }
-// An input as a factor of a value with axes `all`; none: it has others, or another order.
+// An input as a factor of a value with axes `all`; nothing if its axes are others or in another
+// order.
 std::optional<Factor> MatrixTerms::Spread(ValueId value, const std::vector<Label>& own,
                                           const std::vector<Label>& all) {
   Factor factor = {value, {}};
@@ -175,7 +191,7 @@ bool MatrixTerms::AddEinsum(const Node& node, MatrixShape of, Factors& factors) 
   return true;
 }
 
-// What is read from a matrix with a vector.
+// The contraction of a matrix with a vector that a value is; nothing if it is none.
 std::optional<Contraction> MatrixTerms::ReadFrom(ValueId id, MatrixShape of) const {
   id = Unshaped(id);
   const Node& node = NodeOf(id);
@@ -234,7 +250,7 @@ std::optional<Contraction> MatrixTerms::ReadFrom(ValueId id, MatrixShape of) con
   }
   return std::nullopt;
 }
-// A matrix past Reshapes that join rows with heads.
+// The matrix behind reshapes that join rows with heads.
 ValueId MatrixTerms::MatrixOf(ValueId id, MatrixShape of) const {
   while (true) {
     id = Plain(id);
@@ -246,7 +262,7 @@ ValueId MatrixTerms::MatrixOf(ValueId id, MatrixShape of) const {
   }
 }
 
-// The factors of a vector, past Unsqueeze and the like.
+// The factors of a vector, behind reshapes.
 void MatrixTerms::AddVectorFactors(const Factor& factor, Factors& factors) const {
   const ValueId id = Unshaped(factor.value);
   const Node& node = NodeOf(id);

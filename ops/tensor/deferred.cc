@@ -1,3 +1,17 @@
+// Constants that are loaded when they are first read, so that a large model never has its weights
+// in memory twice: as the file has them and packed.
+//
+// 1. DeferredScope opens a session for a load on this thread. MakeConstant then reserves addresses
+//    for a large constant (mmap without access) and remembers how to fill it.
+// 2. Load, at the first read: the memory becomes accessible and is filled.
+// 3. ForgetIdle, called after each node that is inferred or compiled: once more than kMostIdleBytes
+//    are loaded, the memory is given back (MADV_DONTNEED); the next read fills it again.
+// 4. Finish, at the end of the load: constants that kernels still refer to are loaded for good
+//    (Keep), the newest first; the others were packed and are freed.
+// 5. CheckMeanwhile runs checks of the load on other threads, and Finish waits for them.
+//
+// A pointer into forgotten memory ends the process by SIGSEGV instead of reading zeros: a wrong
+// answer would be worse.
 #include "ops/tensor/deferred.h"
 
 #include <sys/mman.h>
@@ -21,7 +35,7 @@ namespace {
 
 // Smaller constants are not worth two calls of the system each.
 constexpr int64_t kLeastBytes = int64_t{64} << 10;
-// What may be in memory in addition to what is made of it.
+// Loaded constants above this are given back after each node.
 constexpr int64_t kMostIdleBytes = int64_t{32} << 20;
 
 class DeferredConstant;
@@ -64,7 +78,7 @@ class DeferredSession {
     const absl::MutexLock lock(&mutex_);
     return status_;
   }
-  // The youngest that is older than `id` and still there; null if missing.
+  // The newest living constant that is older than `id`; null without one.
   std::shared_ptr<DeferredConstant> Before(int64_t& id) const {
     const absl::MutexLock lock(&mutex_);
     for (auto it = constants_.lower_bound(id); it != constants_.begin();) {
@@ -89,8 +103,7 @@ class DeferredSession {
 
 namespace {
 
-// Keeps an address for the elements from the beginning, and memory behind it while they are there.
-// What reads the address of forgotten elements ends the process, for zeros would be believed.
+// Has an address for the elements from the beginning, and memory only while they are loaded.
 class DeferredConstant final : public DeferredElements {
  public:
   // Null if the process has too many mappings; then it is made at once.
@@ -140,7 +153,7 @@ class DeferredConstant final : public DeferredElements {
 
   void Keep() override {
     Load();
-    FillElements done;  // what it refers to goes without the lock
+    FillElements done;  // destroyed after the lock is released
     const absl::MutexLock lock(&mutex_);
     if (!kept_) {
       kept_ = true;
@@ -229,7 +242,7 @@ bool CheckMeanwhile(std::function<absl::Status()> check) {
   if (current_session == nullptr) {
     return false;
   }
-  // Finish may run while another exception passes, so that it must not throw what was thrown here.
+  // Finish may run while an exception is propagated, so the check's exceptions are caught here.
   auto guarded = [check = std::move(check)]() -> absl::Status {
     try {
       return check();

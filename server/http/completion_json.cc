@@ -1,3 +1,15 @@
+// The body of POST /v1/completions as a DecodeRequest. A CompletionReader takes the members one by
+// one (Take, Text, Flag, Int, Number), checks each and collects all faults; members that are left
+// over are unknown, and named.
+//
+// 1. `options`, our extension, is read first as DecodeOptions; other members then override it.
+// 2. ReadPrompt: a text, ids, or a list with one of them becomes the target prefix.
+// 3. ReadSampling maps OpenAI's sampling to the search's: temperature 0 is a beam search, other
+//    temperatures draw samples; n is the number of samples, best_of more of them, of which the n
+//    best are returned (most_choices).
+// 4. ReadStops, ReadBias: stop strings; a bias of -100 bans a token.
+// 5. Members that cannot be served are errors and not ignored (presence_penalty, suffix), unless
+//    their value changes nothing.
 #include "server/http/completion_json.h"
 
 #include <google/protobuf/struct.pb.h>
@@ -162,7 +174,7 @@ class CompletionReader {
   }
 
  private:
-  // Null if it is missing or null; members that are taken are known.
+  // Takes a member out of the body; null if it is missing or null.
   const Value* Take(const std::string& name) {
     const auto it = members_.find(name);
     if (it == members_.end()) {

@@ -1,3 +1,14 @@
+// JSON bodies as protobuf messages, with errors that name the field and the nearest known name.
+//
+// 1. CheckJsonBounds limits depth and size before any parser that recurses.
+// 2. protobuf's parser reads the body. Most requests end here.
+// 3. If it refuses, an Examiner walks the parsed JSON along the message's descriptor and lists all
+//    faults: wrong types, unknown fields with the field that was meant (Nearest by edit distance,
+//    or PlaceOf in another message of the request). It also replaces short names of enums ("gnmt")
+//    by those that protobuf knows, and the body is read again.
+// 4. CheckStrictJson refuses what protobuf's parser lets pass, such as a member twice.
+//
+//   {"beam_sise": 5}   ->   'beam_sise' is not a field of DecodeRequest; 'options.beam_size' is
 #include "server/http/request_json.h"
 
 #include <google/protobuf/descriptor.h>
@@ -35,7 +46,7 @@ std::string Shown(const std::string& text) {
                       text.size() > kLongestName ? "..." : "", "'");
 }
 
-// By the proto's name, or by that of protobuf's JSON form.
+// Finds a field by the proto's name or by the name in protobuf's JSON form.
 const FieldDescriptor* Find(const Descriptor& type, const std::string& name) {
   const FieldDescriptor* const field = type.FindFieldByName(name);
   return field != nullptr ? field : type.FindFieldByCamelcaseName(name);
@@ -66,7 +77,7 @@ std::string PlaceOf(const Descriptor& type, const std::string& name, const std::
 // The field of the type whose name is nearest, if it is near.
 const FieldDescriptor* Nearest(const Descriptor& type, const std::string& name) {
   const FieldDescriptor* nearest = nullptr;
-  size_t least = name.size() < 4 ? 2 : name.size() < 9 ? 3 : 4;  // what is nearer is near
+  size_t least = name.size() < 4 ? 2 : name.size() < 9 ? 3 : 4;  // smaller distances are near
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     const size_t distance =
@@ -230,7 +241,7 @@ absl::Status ReadRequest(const std::string& body, google::protobuf::Message& req
   BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body));
   auto status = JsonStringToMessage(body, &request);
   if (!status.ok()) {
-    // Only now, since what clients send as protobuf writes it is read once.
+    // Only now: bodies that protobuf reads are parsed once.
     rapidjson::Document document;
     constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag;
     document.Parse<kFlags>(body.data(), body.size());

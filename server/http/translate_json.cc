@@ -1,3 +1,14 @@
+// Bodies of LibreTranslate's API, in three encodings, and the answers.
+//
+// 1. ParseMembers turns a body into one Struct: JSON, a URL-encoded form (ParseUrlForm), or a form
+//    with files (ParseFileForm). Several fields of one name become a list. Texts must be UTF-8;
+//    only an office file may be binary.
+// 2. ReadTranslateBody and ReadFileBody read the members (q, source, target, format, glossary,
+//    alternatives, file) and collect all faults, so that a caller sees every wrong member at once.
+// 3. InMembers renames the fields of errors from those of TranslateRequest to the members of the
+//    body: texts[1] is q[1].
+// 4. WriteTranslateBody, WriteFileBody, WriteDetected and WriteLanguages write the answers. A list
+//    of texts gets lists, a single text gets none: clients rely on that.
 #include "server/http/translate_json.h"
 
 #include <algorithm>
@@ -32,7 +43,7 @@ using google::protobuf::Value;
 constexpr ptrdiff_t kMaxFormFields = ptrdiff_t{1} << 15;
 constexpr char kFileMember[] = "file";
 
-// Several fields of one name are a list.
+// Adds a field of a form. Several fields of one name become a list.
 void AddField(const std::string& name, std::string value, Struct& members) {
   Value& member = (*members.mutable_fields())[name];
   if (member.kind_case() == Value::KIND_NOT_SET) {
@@ -47,7 +58,7 @@ void AddField(const std::string& name, std::string value, Struct& members) {
 }
 
 absl::StatusOr<Struct> ParseUrlForm(const std::string& body) {
-  // Before they are listed, which takes ten times the body.
+  // Counted before they are listed, which takes ten times the body's memory.
   if (const auto count = std::count(body.begin(), body.end(), '&') + 1; count > kMaxFormFields) {
     return Invalid("the form has ", count, " fields; at most ", kMaxFormFields, " are allowed");
   }
@@ -70,7 +81,7 @@ absl::StatusOr<Struct> ParseUrlForm(const std::string& body) {
   return members;
 }
 
-// Its bytes are no text, unlike those of all other fields.
+// Whether the file is binary: all other fields are text.
 bool IsOfficeFile(absl::string_view filename) {
   return absl::EndsWithIgnoreCase(filename, ".docx") || absl::EndsWithIgnoreCase(filename, ".odt");
 }

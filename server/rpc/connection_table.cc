@@ -1,3 +1,16 @@
+// Open connections of the gRPC listener by descriptor and inode (connection_table.h says why gRPC
+// need not be asked).
+//
+// 1. Enter: a new connection, if there is room for it in all and for its client. DropClosed first
+//    removes entries whose descriptor has another inode by now, at most once in kShortestLook. If
+//    the table is still full, CloseIdlest closes the connections that have been idle longest, first
+//    those that never sent a request.
+// 2. ListProgress: the bytes that gRPC has read from each connection, by the kernel's counters
+//    (BytesRead: received minus still waiting). ListClosed and BeginWindow keep the bytes of
+//    connections that ended during a window.
+// 3. CutOff, CutOffClient, CutOffPeer: a connection is reset under its owner, who then finds it
+//    broken. EndIfOpen works on a duplicate of the descriptor, so that the number cannot become
+//    another connection in between.
 #include "server/rpc/connection_table.h"
 
 #include <fcntl.h>
@@ -17,17 +30,17 @@
 namespace beamwright::rpc {
 namespace {
 
-// A full table of 4096 is looked through in half a millisecond: clients that are refused in a row
-// must not make that all the listener does.
+// Between two looks through the table, which takes half a millisecond for 4096 connections: refused
+// clients must not keep the listener busy with it.
 constexpr std::chrono::milliseconds kShortestLook(10);
 // From when on a connection counts as idle: one of which no request has come, from its beginning,
 // for it may be kept busy by frames that ask for nothing; another one without any bytes.
 constexpr std::chrono::milliseconds kUnprovenIsIdle(2'000);
 constexpr int64_t kProvenIsIdleMs = 10'000;
-// At once, so that a look through a full table makes room for several.
+// Connections closed in one look, so that it makes room for several.
 constexpr size_t kClosedAtOnce = 16;
 
-// What the kernel received for the socket less what waits there; -1 if it is not TCP.
+// Bytes that were read from the socket: those received minus those waiting; -1 if it is not TCP.
 int64_t BytesRead(int fd) {
   tcp_info info{};
   socklen_t size = sizeof(info);
@@ -40,7 +53,7 @@ int64_t BytesRead(int fd) {
   return static_cast<int64_t>(info.tcpi_bytes_received) - waiting;
 }
 
-// For how long no data came or went; -1 if it is not TCP.
+// Milliseconds since data was received or sent; -1 if it is not TCP.
 int64_t QuietMs(int fd) {
   tcp_info info{};
   socklen_t size = sizeof(info);
@@ -65,7 +78,7 @@ bool ConnectionTable::Enter(int fd, const std::string& client, const std::string
     return false;
   }
   absl::MutexLock lock(&mutex_);
-  Leave(fd);  // whatever had the number is closed
+  Leave(fd);  // the connection that had this number is closed
   if (!(HasRoom(fd) && HasRoomOf(client)) &&
       std::chrono::steady_clock::now() - looked_ >= kShortestLook) {
     DropClosed();
@@ -154,7 +167,7 @@ bool ConnectionTable::CutOffPeer(const std::string& peer) {
 }
 
 bool ConnectionTable::EndIfOpen(int fd, const Entry& entry, End end) {
-  // The number may stand for something else by now, or soon; the duplicate does not change.
+  // The descriptor may be closed and reused at any moment; the duplicate does not change.
   const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own < 0) {
     return false;

@@ -1,3 +1,16 @@
+// The gRPC server: builds it, with settings for hostile clients, and ends it.
+//
+// 1. Start: LimitEarly lowers limits that gRPC applies before a client has acknowledged SETTINGS;
+//    the Acceptor listens, so that connections are counted before gRPC has them; the builder gets
+//    its limits, the services are registered, and the acceptor hands sockets to gRPC one by one.
+//    Last, the ConnectionWatch starts.
+// 2. TLS: FetchedCredentials gives each new connection the certificates that were read last, so
+//    that they can be replaced while the server runs.
+// 3. Health of models is kept up to date by Availability (SetHealth).
+// 4. Stop, in this order: health, watch, acceptor; then gRPC sends GOAWAY and waits for open calls.
+//    gRPC leaks sockets that it gets after its shutdown, so the acceptor must have ended before.
+//
+// Each channel argument differs from gRPC's default for a reason that its comment gives.
 #include "server/rpc/server.h"
 
 #include <grpc/grpc.h>
@@ -24,8 +37,8 @@ namespace {
 
 // The gRPC listener's side of TLS.
 
-// gRPC's C++ side knows certificates that are read once and files that it reads itself; only the C
-// side asks for them, at each connection.
+// gRPC's C++ API takes certificates once, or reads files itself; only its C API asks for them at
+// each connection.
 class FetchedCredentials final : public grpc::ServerCredentials {
  public:
   explicit FetchedCredentials(const access::TlsContext& tls)
@@ -40,7 +53,7 @@ class FetchedCredentials final : public grpc::ServerCredentials {
   FetchedCredentials(const FetchedCredentials&) = delete;
   FetchedCredentials& operator=(const FetchedCredentials&) = delete;
 
-  // Calls are let in by the gate.
+  // Callers are checked by the gate.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:
@@ -69,9 +82,9 @@ class FetchedCredentials final : public grpc::ServerCredentials {
   grpc_server_credentials* const credentials_;
 };
 
-// Clear text without `tls`. New connections get what it has read last; gRPC's own watcher of files
-// takes whatever they hold, and refuses everybody until they are good again. For one listener; they
-// and `tls` must outlive the server.
+// Credentials of one listener; without `tls`, clear text. New connections get the certificates that
+// `tls` has read last. (gRPC's own watcher of files takes broken files too, and then refuses all
+// clients.) The credentials and `tls` must outlive the server.
 std::shared_ptr<grpc::ServerCredentials> MakeCredentials(const access::TlsContext* tls) {
   if (tls == nullptr) {
     return grpc::InsecureServerCredentials();
@@ -82,19 +95,19 @@ std::shared_ptr<grpc::ServerCredentials> MakeCredentials(const access::TlsContex
 // Clients may ping a quiet connection this often: those that ping every two seconds notice a server
 // that is frozen or cut off within four. gRPC's own limit (5 minutes) would cut them off.
 constexpr int kMinPingIntervalMs = 1'500;
-// For what is still open when the listener closes.
+// The time for calls that are open when the listener closes.
 constexpr std::chrono::milliseconds kLastReplies(500);
-// For connections to get their GOAWAY.
+// The time for connections to get their GOAWAY.
 constexpr absl::Duration kGoAway = absl::Milliseconds(50);
 
-// Who connects and says nothing is let go; gRPC's own limit is two minutes.
+// A client that connects and sends nothing is dropped; gRPC's own limit is two minutes.
 constexpr int kHandshakeTimeoutMs = 10'000;
 
-// Trailers of ours, which a client may have to take before it says how much it takes.
+// The size of our trailers, which a client must accept before its limits are known.
 constexpr int kTrailerBytes = 8 << 10;
 
-// Beyond them gRPC closes the connection, and its client returns at once. The watch resets
-// connections that have more calls than they may sooner, and lets their clients wait.
+// With more calls than this multiple gRPC closes the connection, and its client reconnects at once.
+// The watch resets connections with too many calls earlier, and makes their clients wait.
 constexpr int kEarlyStreams = 4;
 
 // The limits of a connection, from its first byte on.
@@ -186,7 +199,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   // and closes the connection with too_many_pings after the third.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
-  // Its account of connections and calls has no reader here, and costs some of each call.
+  // Channelz has no reader here, and costs time in each call.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
@@ -247,7 +260,7 @@ void Server::Stop(const std::function<void()>& closing) {
   availability_.Observe(nullptr);
   watch_ = nullptr;
   one_callback_thread_ = nullptr;
-  // Before gRPC shuts down: what it is handed after that it does not even close.
+  // Before gRPC shuts down: it leaks sockets that it gets after that.
   acceptor_->Stop();
   // Shutdown sends GOAWAY and then waits for what is open.
   std::thread shutdown(

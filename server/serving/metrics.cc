@@ -1,3 +1,17 @@
+// Metrics: counters and histograms of Prometheus. Families are listed once (CountFamilies,
+// MeasureFamilies), with name, help and labels; this file makes their series and counts into them.
+//
+// 1. Of(model): the series of a model and version, made when it is first counted and then used
+//    without a lookup of labels (PerModel). Series that may stay at 0 are made too: for Prometheus
+//    a series that begins with 1 shows no increase.
+// 2. CountCall, for each call of any protocol; CountSources, for each source of an answer: decoded
+//    ones with their times and tokens, failed ones by code (CountFault).
+// 3. The engine's events (OnEncode, OnStep, OnCancelled, OnEnd) go into the same series.
+// 4. Text writes everything, together with the collectables that others have added (gauges of load
+//    and memory).
+//
+// Labels never hold text of a client: names of models that are not served are counted without a
+// name, or a client could make as many series as it likes.
 #include "server/serving/metrics.h"
 
 #include <prometheus/text_serializer.h>
@@ -17,8 +31,8 @@ using prometheus::Family;
 using prometheus::Histogram;
 using prometheus::Labels;
 
-// All that RejectionReason answers. They are there at 0 from the start: the first increment of a
-// series that begins with it is not an increase to those who watch.
+// All results of RejectionReason. Their series begin at 0: Prometheus sees no increase in a series
+// that begins with 1.
 constexpr const char* kRejectionReasons[] = {
     "invalid",         "unknown_model",        "unauthenticated", "permission_denied",
     "too_slow",        "too_many_connections", "queue_full",      "tenant_rate",
@@ -29,7 +43,7 @@ std::string CodeName(absl::StatusCode code) {
   return absl::StatusCodeToString(status::WireCode(code));
 }
 
-// What became of the work on a source, by the code of its answer: the labels of row steps.
+// The outcome of a source by the code of its answer: the labels of row steps.
 enum Outcome { kDelivered, kCancelled, kDeadline, kFailed, kNumOutcomes };
 constexpr std::array<const char*, kNumOutcomes> kOutcomes = {"delivered", "cancelled", "deadline",
                                                              "failed"};
@@ -41,7 +55,7 @@ Outcome OutcomeOf(absl::StatusCode code) {
                                                        : kFailed;
 }
 
-// What ends the best hypothesis of an answer, as the label of the answers that are counted.
+// The reason for which the best hypothesis ended, as the label of counted answers.
 constexpr std::array<std::pair<v1::FinishReason, const char*>, 6> kFinishReasons = {{
     {v1::FINISH_REASON_EOS, "eos"},
     {v1::FINISH_REASON_LENGTH, "max_length"},
@@ -164,7 +178,7 @@ void Metrics::CountCall(Method method, const engine::DecodeModel* model, absl::S
     return all;
   };
   if (model == nullptr) {
-    // The name that a client sent is not a label: anyone could make as many as they please.
+    // The name that a client sent is not a label: clients could make any number of series.
     Add(metric::kCalls, labels("", "")).Increment();
     return;
   }
@@ -174,7 +188,7 @@ void Metrics::CountCall(Method method, const engine::DecodeModel* model, absl::S
   Counter*& counter = of.calls[{method, code}];
   if (counter == nullptr) {
     counter = &Add(metric::kCalls, labels(model->name(), model->version()));
-    // There at 0 before the first failure, as rejections are.
+    // The series of failures begins at 0, as those of rejections do.
     Labels failures = labels(model->name(), model->version());
     failures["code"] = CodeName(absl::StatusCode::kInternal);
     Add(metric::kCalls, failures);

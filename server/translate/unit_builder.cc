@@ -1,3 +1,18 @@
+// A unit of a document, text with tags, as MarkedText. Events of a parser go in (text, opening,
+// closing and single tags, verbatim bytes).
+//
+// 1. FindHalves pairs opening and closing tags by name. A tag whose other half is in another unit
+//    stays alone.
+// 2. OpenFromBegin: elements whose opening tag is in an earlier unit begin before the text.
+// 3. Add, for each event: text is appended, elements are opened and closed; a tag that fits nowhere
+//    becomes verbatim bytes, so that no byte is lost.
+// 4. AddText protects parts of the text from translation: URLs, e-mail addresses, placeholders
+//    ({name}, ${name}, %s, %1$d). They become verbatim elements, whose text the model still reads
+//    (WithoutEnds: without marks that would end a sentence).
+//
+//   "Hi <b>{name}</b>, see https://x.org/?a=1."
+//     text      Hi {name}, see https://x.org/_a=1.
+//     elements  <b> around {name}; verbatim {name}; verbatim https://x.org/?a=1
 #include "server/translate/unit_builder.h"
 
 #include <algorithm>
@@ -99,7 +114,7 @@ size_t FormatBytes(absl::string_view text) {
   return is_format ? at + 1 : 0;
 }
 
-// Within verbatim bytes no mark ends a sentence.
+// Verbatim bytes as the model reads them: without marks that would end a sentence.
 std::string WithoutEnds(absl::string_view text) {
   std::string shown(text);
   std::replace_if(
