@@ -22,7 +22,7 @@ std::string PercentilesText(const Percentiles& times);
 void SetPercentiles(const Percentiles& times, LatencyMs& message);
 
 // A line that marks the percentiles beyond which fewer than 100 of `num_calls` calls lie; empty if
-// there are none: a p99.99 of 14 calls is their maximum.
+// every percentile is certain: a p99.99 of 14 calls is their maximum.
 std::string UncertainText(int64_t num_calls);
 
 // The lines for people. `connections` is the client's.

@@ -236,7 +236,7 @@ int64_t FrontEnd::FirstSample(int64_t frame) const {
   if (recipe_.is_kaldi) {
     return config_.snip_edges() ? at : at + frame_shift() / 2 - frame_length() / 2;
   }
-  // The window stands in the middle of the transform, which is centred.
+  // The window lies in the middle of the transform, which is centred.
   return is_samples() ? at
                       : at - config_.fft_size() / 2 + (config_.fft_size() - frame_length()) / 2;
 }

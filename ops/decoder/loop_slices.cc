@@ -179,8 +179,8 @@ class Slicer {
     return holds == Holds::kUntilLastStep || (holds == Holds::kAlways && is_counted);
   }
 
-  // Replaces each Gather that picks by the iteration's number by a sliced Parameter. False if there
-  // is none. Other readers of that number are kept.
+  // Replaces each Gather that picks by the iteration's number by a sliced Parameter. False if the
+  // graph has no such Gather. Other readers of that number are kept.
   bool SlicePicks() {
     body_ = loop_.body;
     std::vector<LoopInput> slices;

@@ -159,7 +159,7 @@ class Contraction {
     return roles;
   }
 
-  // The operand with the labels of `alone` summed away; itself if there are none.
+  // The operand with the labels of `alone` summed away; the operand itself if `alone` is empty.
   absl::StatusOr<Operand<T>> Without(const Operand<T>& from, const Labels& alone) const {
     if (alone.empty()) {
       return Operand<T>{from.data, from.shape, from.labels, {}};

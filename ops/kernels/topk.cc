@@ -212,7 +212,7 @@ void Insert(const Candidate& candidate, size_t k, std::vector<Candidate>& best) 
   best.insert(std::upper_bound(best.begin(), best.end(), candidate, Better), candidate);
 }
 
-// The tokens with a bonus as candidates of their own list: their order is not that of their values.
+// Collects the tokens with a bonus in a separate list: their order is not that of their values.
 absl::Status CollectBonuses(absl::Span<const RankBonus> bonuses, absl::Span<const float> values,
                             float log_sum_exp, std::vector<Candidate>& set) {
   set.clear();

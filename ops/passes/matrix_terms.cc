@@ -191,7 +191,7 @@ bool MatrixTerms::AddEinsum(const Node& node, MatrixShape of, Factors& factors) 
   return true;
 }
 
-// The contraction of a matrix with a vector that a value is; nothing if it is none.
+// Reads the value as a contraction of a matrix with a vector; nothing if it is something else.
 std::optional<Contraction> MatrixTerms::ReadFrom(ValueId id, MatrixShape of) const {
   id = Unshaped(id);
   const Node& node = NodeOf(id);

@@ -18,7 +18,7 @@ absl::Status Malformed(absl::string_view why) {
   return Invalid("the multipart/form-data body is malformed: ", why);
 }
 
-// Takes a parameter "; name=value" or "; name="value"" from the front. False: there is none.
+// Takes a parameter "; name=value" or "; name="value"" from the front. False: no parameter follows.
 absl::StatusOr<bool> TakeParameter(absl::string_view& text, std::string& name, std::string& value) {
   text = absl::StripLeadingAsciiWhitespace(text);
   if (text.empty()) {

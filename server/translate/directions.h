@@ -54,9 +54,9 @@ class Directions {
  private:
   // Codes of all languages.
   std::set<std::string> Codes() const;
-  // The number of the direction; directions_.size() if there is none.
+  // The number of the direction; directions_.size() if no direction fits.
   size_t Direct(absl::string_view source, absl::string_view target) const;
-  // The numbers of the directions of a way; empty if there is none, or none is needed.
+  // The numbers of the directions of a way; empty if no way exists.
   std::vector<size_t> Way(const std::string& source, const std::string& target) const;
 
   const std::vector<Direction> directions_;
