@@ -49,6 +49,8 @@ search::StopMode StopOf(v1::StopMode stop) {
       return search::StopMode::kCount;
     case v1::STOP_MODE_NEVER:
       return search::StopMode::kNever;
+    case v1::STOP_MODE_HEURISTIC:
+      return search::StopMode::kHeuristic;
     default:
       return search::StopMode::kSafe;
   }

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "ops/base/check.h"
@@ -89,7 +90,8 @@ BeamSearch::BeamSearch(const SearchOptions& options)
   const int num_lists = NumLists(options);
   for (int i = 0; i < num_lists; ++i) {
     const int capacity = num_lists == 1 ? options.n_best : 1;
-    lists_.push_back({NBestList(capacity, options.beam_size + i), options.beam_size / num_lists});
+    lists_.push_back(
+        {NBestList(capacity, options.beam_size + i), options.beam_size / num_lists, 0, false, {}});
   }
   const size_t beam_size = static_cast<size_t>(options.beam_size);
   tokens_.reserve(beam_size);
@@ -313,6 +315,15 @@ void BeamSearch::Enter(const Pair& pair, FinishReason reason, int live_slot) {
   const ListEntry entry = MakeEntry(pair, reason);
   List& list = ListOf(options_.sampling.kind == Sampling::kNone ? pair.group : 0);
   list.num_finished += live_slot < 0 ? 1 : 0;
+  if (live_slot < 0 && options_.stop == StopMode::kHeuristic) {
+    std::vector<double>& scores = list.best_finished;  // a heap
+    scores.push_back(entry.score);
+    std::push_heap(scores.begin(), scores.end(), std::greater<>());
+    if (scores.size() > static_cast<size_t>(list.beam_size)) {
+      std::pop_heap(scores.begin(), scores.end(), std::greater<>());
+      scores.pop_back();
+    }
+  }
   Fate fate = Fate::kScoreThreshold;
   if (entry.score >= options_.score_threshold) {
     fate = list.best.Enter(pair, entry, live_slot, history_) ? Fate::kAnswer : Fate::kNotListed;
@@ -415,6 +426,9 @@ bool BeamSearch::MayStop(size_t index, double best_total) const {
     case StopMode::kCount:
       return static_cast<double>(list.num_finished) >=
              std::max(1.0, std::round(list.beam_size * options_.patience));
+    case StopMode::kHeuristic:
+      return list.num_finished >= list.beam_size &&
+             list.best_finished.front() >= scores_.Normalise(best_total, num_generated());
     case StopMode::kNever:
       break;
   }

@@ -142,6 +142,7 @@ class BeamSearch final : public RowSearch {
     int beam_size;
     int64_t num_finished = 0;
     bool done = false;
+    std::vector<double> best_finished;  // kHeuristic: at most beam_size scores, the worst in front
   };
 
   explicit BeamSearch(const SearchOptions& options);

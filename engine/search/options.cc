@@ -199,13 +199,14 @@ std::vector<Conflict> Conflicts(const SearchOptions& options) {
   const Feature allowed = {"allowed_sequences or allowed_list", constraints.allowed != nullptr};
   const Feature first = {"stop first", options.stop == StopMode::kFirst};
   const Feature count = {"stop count", options.stop == StopMode::kCount};
+  const Feature heuristic = {"stop heuristic", options.stop == StopMode::kHeuristic};
   const bool random = options.sampling.kind == Sampling::kRandom;
   const bool noise = options.sampling.kind == Sampling::kWithoutReplacement;
   exclude("sampling", random || noise,
           {groups, alternatives, required, hotwords, soft_prefix, end_threshold, beam_threshold,
            force_end, top_tokens, raw, fusion});
   exclude("sampling without-replacement", noise,
-          {score_threshold, penalty, reward, coverage, first, count});
+          {score_threshold, penalty, reward, coverage, first, count, heuristic});
   // A bias above 0 would make a log-probability above 0, which no bound knows.
   exclude("logit_bias", bias.is_on, {raw});
   // Where a string ends them, hypotheses may lack what they must contain.
@@ -266,8 +267,9 @@ absl::Status Validate(const SearchOptions& options) {
     faults.Add("alpha is ", options.alpha, ", must be in [", -kMaxAbsAlpha, ", ", kMaxAbsAlpha,
                "]");
   }
-  if (options.stop > StopMode::kNever) {
-    faults.Add("stop is ", static_cast<int>(options.stop), ", must be safe, first, count or never");
+  if (options.stop > StopMode::kHeuristic) {
+    faults.Add("stop is ", static_cast<int>(options.stop),
+               ", must be safe, first, count, never or heuristic");
   }
   faults.CheckPositive("patience", options.patience);
   faults.CheckRange("max_length", options.max_length, 1, kMaxLength);

@@ -36,6 +36,9 @@ enum class StopMode : uint8_t {
   kFirst,  // the best-ranked pair of a step is an end token
   kCount,  // round(beam_size * patience), at least 1, hypotheses have finished
   kNever,  // when no hypothesis is live
+  // beam_size hypotheses have finished, and no live one would score above the worst of the best
+  // beam_size of them if it ended at its present length
+  kHeuristic,
 };
 
 // What happens to a hypothesis that reaches the maximum length.

@@ -486,7 +486,7 @@ TEST(CommandLineTest, NonsenseIsAUsageError) {
       {{"decode", "--beam-size", "0", "x"}, "--beam-size: \"0\" is out of range: 1 to 256"},
       {{"decode", "--beam-size", "four", "x"}, "\"four\" is not a whole number: 1 to 256"},
       {{"decode", "--length-penalty-alpha", "-10.5", "x"}, "-10 to 10"},
-      {{"decode", "--stop", "soon", "x"}, "safe, first, count or never"},
+      {{"decode", "--stop", "soon", "x"}, "safe, first, count, never or heuristic"},
       {{"decode", "--beam-size", "4", "--beam-size", "5", "x"}, "--beam-size"},
       {{"decode", "--beam", "4", "x"}, "--beam"},
       {{"decode", "--beamsize", "4", "x"}, "; did you mean --beam-size?"},

@@ -102,7 +102,7 @@ TEST_F(InferenceTest, FaultsHaveTheirCodeAndAreNamed) {
        [&](auto& r) { parameter(r, "beam_size").set_int64_param(int64_t{1} << 32); },
        grpc::StatusCode::INVALID_ARGUMENT, "parameters['beam_size']"},
       {"enum", [&](auto& r) { parameter(r, "stop").set_string_param("soon"); },
-       grpc::StatusCode::INVALID_ARGUMENT, "one of safe, first, count, never"},
+       grpc::StatusCode::INVALID_ARGUMENT, "one of safe, first, count, never, heuristic"},
       {"timeout", [&](auto& r) { parameter(r, "timeout").set_string_param("1s"); },
        grpc::StatusCode::INVALID_ARGUMENT, "parameters['timeout']"},
       {"priority", [&](auto& r) { parameter(r, "priority").set_string_param("high"); },

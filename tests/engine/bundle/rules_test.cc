@@ -167,7 +167,8 @@ TEST(CheckRulesTest, UnknownEnumValuesAreRefusedUnspecifiedIsNot) {
   options.set_length_penalty(v1::LENGTH_PENALTY_UNSPECIFIED);
   EXPECT_THAT(Faults(options),
               ElementsAre("options.stop: 17 is not a known value; known are STOP_MODE_UNSPECIFIED, "
-                          "STOP_MODE_SAFE, STOP_MODE_FIRST, STOP_MODE_COUNT, STOP_MODE_NEVER"));
+                          "STOP_MODE_SAFE, STOP_MODE_FIRST, STOP_MODE_COUNT, STOP_MODE_NEVER, "
+                          "STOP_MODE_HEURISTIC"));
 }
 
 TEST(CheckRulesTest, VisitsSubMessagesAndNamesThePath) {

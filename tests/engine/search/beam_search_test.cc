@@ -192,6 +192,30 @@ TEST(BeamSearchTest, ASafeSearchGivesUpWhenAllLiveRowsAreBelowTheThreshold) {
   EXPECT_EQ(result->steps, 1);
 }
 
+TEST(BeamSearchTest, TheHeuristicLooksAtPresentLengthsAlone) {
+  SearchOptions options = Options(2, 3, 4);
+  options.length_penalty = search::LengthPenalty::kPow;
+  const Script script = {
+      {{}, {-1, -0.1f, -2}},
+      {{1}, {-1.5f, -2.1f, -9}},  // [1, 1] scores -1.1, less than the end at once
+      {{1, 1}, {-9, -0.01f, -9}},
+      {{1, 1, 1}, {-0.01f, -9, -9}},
+  };
+  const auto best = [&](StopMode stop) {
+    options.stop = stop;
+    const auto result = Drive(
+        [&](const auto& prefix, const auto&) {
+          const auto found = script.find(prefix);
+          return found == script.end() ? std::vector<float>(3, -9) : found->second;
+        },
+        options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result->hypotheses.at(0).tokens;
+  };
+  EXPECT_THAT(best(StopMode::kHeuristic), ElementsAre(1, 0));
+  EXPECT_THAT(best(StopMode::kSafe), ElementsAre(1, 1, 1, 0));
+}
+
 TEST(BeamSearchTest, PatienceIsRoundedAndAtLeastOne) {
   SearchOptions options = Options(2, 2, 9);
   options.stop = StopMode::kCount;

@@ -36,6 +36,8 @@ class Search {
   NaiveHypothesis Extend(const Pair& pair) const;
   bool ReadPrefix();
   void TakeAlternatives();
+  // Of the list, or of the only one: -1.
+  bool MeetsHeuristic(int list, int size) const;
   void EndAtStops();
   // One step of the rows `members` of live_, who are `size` rows wide.
   void Step(const std::vector<size_t>& members, int size, int group,
@@ -239,6 +241,23 @@ bool ListedBefore(const NaiveHypothesis& a, const NaiveHypothesis& b) {
          std::make_tuple(-b.score, b.tokens.size(), b.tokens);
 }
 
+bool Search::MeetsHeuristic(int list, int size) const {
+  const auto scores = [list](const std::vector<NaiveHypothesis>& hypotheses) {
+    std::vector<double> found;
+    for (const NaiveHypothesis& hypothesis : hypotheses) {
+      if (list < 0 || hypothesis.group == list) {
+        found.push_back(hypothesis.score);
+      }
+    }
+    std::sort(found.rbegin(), found.rend());
+    return found;
+  };
+  const std::vector<double> finished = scores(result_.hypotheses);
+  const std::vector<double> live = scores(live_);
+  return static_cast<int>(finished.size()) >= size &&
+         (live.empty() || finished[static_cast<size_t>(size) - 1] >= live[0]);
+}
+
 NaiveResult Search::Run() {
   const int num_alternatives = options_.constraints.num_alternatives;
   const int groups = std::max(options_.num_groups, std::max(1, num_alternatives));
@@ -285,7 +304,9 @@ NaiveResult Search::Run() {
                         [&](const NaiveHypothesis& h) { return lists == 1 || h.group == list; });
       const bool stops =
           (options_.stop == StopMode::kFirst && best_ends[static_cast<size_t>(list)]) ||
-          (options_.stop == StopMode::kCount && static_cast<double>(finished) >= wanted);
+          (options_.stop == StopMode::kCount && static_cast<double>(finished) >= wanted) ||
+          (options_.stop == StopMode::kHeuristic &&
+           MeetsHeuristic(lists == 1 ? -1 : list, options_.beam_size / lists));
       if (stops) {
         live_.erase(
             std::remove_if(live_.begin(), live_.end(),

@@ -48,7 +48,7 @@ void RandomiseSearch(Random& random, SearchOptions& options) {
   options.n_best = random.In(1, options.beam_size);
   options.length_penalty = static_cast<LengthPenalty>(random.In(0, 2));
   options.alpha = random.In(-8, 8) / 4.0;
-  options.stop = static_cast<StopMode>(random.In(0, 3));
+  options.stop = static_cast<StopMode>(random.In(0, 4));
   options.patience = random.In(1, 8) / 4.0;
   options.max_length = random.In(1, 9);
   options.begin_token = random.In(0, options.vocabulary_size);

@@ -28,6 +28,20 @@ bool ReferencePrecedes(const ReferenceHypothesis& a, const ReferenceHypothesis& 
          std::make_tuple(-b.score, b.tokens.size(), b.tokens);
 }
 
+namespace {
+
+// As generate of transformers decides it: early_stopping false.
+bool MeetsHeuristic(std::vector<ReferenceHypothesis> finished,
+                    const std::vector<ReferenceHypothesis>& live, size_t beam_size) {
+  std::sort(finished.begin(), finished.end(), ReferencePrecedes);
+  return finished.size() >= beam_size &&
+         std::all_of(live.begin(), live.end(), [&](const ReferenceHypothesis& hypothesis) {
+           return hypothesis.score <= finished[beam_size - 1].score;
+         });
+}
+
+}  // namespace
+
 ReferenceResult ReferenceSearch(const ReferenceModel& model, const SearchOptions& options) {
   struct Pair {
     double sum;
@@ -80,7 +94,9 @@ ReferenceResult ReferenceSearch(const ReferenceModel& model, const SearchOptions
     const double wanted = std::max(1.0, std::round(options.beam_size * options.patience));
     stop = ++result.steps == options.max_length || (beam_size == 1 && result.num_finished > 0) ||
            (beam_size > 1 && options.stop == StopMode::kFirst && first_ends) ||
-           (beam_size > 1 && options.stop == StopMode::kCount && result.num_finished >= wanted);
+           (beam_size > 1 && options.stop == StopMode::kCount && result.num_finished >= wanted) ||
+           (beam_size > 1 && options.stop == StopMode::kHeuristic &&
+            MeetsHeuristic(result.hypotheses, live, beam_size));
   }
   const bool greedy_ended = beam_size == 1 && result.num_finished > 0;
   if (result.steps == options.max_length && !greedy_ended) {

@@ -20,7 +20,7 @@ FrameOrderName = Literal["frames", "alignments"]
 LengthPenaltyName = Literal["none", "pow", "gnmt"]
 RecombineName = Literal["sum", "max", "none"]
 SamplingName = Literal["none", "random", "without-replacement"]
-StopModeName = Literal["safe", "first", "count", "never"]
+StopModeName = Literal["safe", "first", "count", "never", "heuristic"]
 
 
 class DecodeOptions(TypedDict, total=False):
@@ -35,7 +35,7 @@ class DecodeOptions(TypedDict, total=False):
     length_penalty_alpha: float | None
     """Exponent of the length penalty; larger values favour longer outputs. -10 to 10; default 1."""
     stop: StopModeName | None
-    """When the search ends: safe, first, count or never. Default safe."""
+    """When the search ends: safe, first, count, never or heuristic. Default safe."""
     patience: float | None
     """With stop count: finished hypotheses waited for, as a multiple of the beam size. 0.01 to 100;
     default 1.
@@ -227,7 +227,7 @@ DECODE_OPTIONS = {
     "n_best": Rule(kind="int", type="int", text='Hypotheses returned, best first; at most the beam size. 1 to 256 hypotheses; default 1.', minimum=1, maximum=256),
     "length_penalty": Rule(kind="enum", type="LengthPenaltyName", text='How the sum of log-probabilities is normalised by length: none, pow or gnmt. Default none.', choices={'none': 1, 'pow': 2, 'gnmt': 3}),
     "length_penalty_alpha": Rule(kind="float", type="float", text='Exponent of the length penalty; larger values favour longer outputs. -10 to 10; default 1.', minimum=-10, maximum=10),
-    "stop": Rule(kind="enum", type="StopModeName", text='When the search ends: safe, first, count or never. Default safe.', choices={'safe': 1, 'first': 2, 'count': 3, 'never': 4}),
+    "stop": Rule(kind="enum", type="StopModeName", text='When the search ends: safe, first, count, never or heuristic. Default safe.', choices={'safe': 1, 'first': 2, 'count': 3, 'never': 4, 'heuristic': 5}),
     "patience": Rule(kind="float", type="float", text='With stop count: finished hypotheses waited for, as a multiple of the beam size. 0.01 to 100; default 1.', minimum=0.01, maximum=100),
     "max_length": Rule(kind="int", type="int", text='Most tokens to generate, the end token included. Overrides the limit relative to the source. 1 to 65536 tokens.', minimum=1, maximum=65536),
     "max_length_factor": Rule(kind="float", type="float", text='Most tokens to generate relative to the source: ceil(factor * source length) + max_length_offset. 0 to 1000 tokens per source token; default 2.', minimum=0, maximum=1000),
