@@ -1,3 +1,16 @@
+// Reads the files of --features and --further-input into the tensors of v1::Source.
+//
+// 1. Make reads the model's description: which input the encoder has, its element type and shape,
+//    and its further inputs. A flag that the model has no input for is refused here, before a file
+//    is read.
+// 2. ReadArrays reads a file: .npy is one array, .npz is several by name, any other name is raw f32
+//    of the shape of --features-shape (ParseRaw), in which one extent of -1 follows from the file's
+//    size.
+// 3. ToProto converts an array to the element type of the input. A source has no axis of rows; an
+//    array [1, frames, width] for an input [frames, width] is the most frequent mistake, and the
+//    error says to save x[0].
+// 4. Read returns a source per array, named "FILE" or "FILE:ARRAY"; AddFurtherInputs adds to source
+//    `number` the further inputs: the one array of a .npy file, or array `number` of a .npz file.
 #include "client/cli/features.h"
 
 #include <algorithm>
@@ -26,6 +39,7 @@ std::string Shown(absl::Span<const int64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
+// The extents of --features-shape, "-1,80"; at most one is -1, which follows from the size.
 absl::StatusOr<std::vector<int64_t>> ParseRawShape(const std::string& text) {
   std::vector<int64_t> shape;
   int num_open = 0;
@@ -44,6 +58,8 @@ absl::StatusOr<std::vector<int64_t>> ParseRawShape(const std::string& text) {
                                  " extents open; one may be");
 }
 
+// Raw little-endian f32 of this shape. The number of elements is bounded before it is multiplied
+// further, so that no product overflows.
 absl::StatusOr<Tensor> ParseRaw(const std::string& bytes, std::vector<int64_t> shape) {
   constexpr int64_t kMostElements = int64_t{1} << 32;
   int64_t known = 1;

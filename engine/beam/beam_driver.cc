@@ -1,3 +1,19 @@
+// Steps the searches of all requests that run on one model. A step (Step):
+//
+// 1. Requests that were cancelled or are overdue are answered and leave (BeginStep, AnswerDead,
+//    DropAnswered).
+// 2. RunDecoders: OrderByGroup sorts the requests so that those with states of equal shapes are
+//    neighbours, ShareRows says how many known positions (of a prompt) each reads in this step, and
+//    the runner of each decoder steps the rows of all requests that use it.
+// 3. scan_.Run turns the scores of all decoders into the candidates of each row: it adds them up,
+//    applies the rules of the row and picks the best tokens.
+// 4. AdvanceSearches: every search takes its candidates, on all threads; then, on this thread,
+//    searches that are done are answered together and the others report their progress.
+//
+// While the decoders run, which takes nearly all of the time, the scope of `underway` lets another
+// thread cut a search short, for example at its deadline. A step that was interrupted for this is
+// made again without the requests that have been answered (is_repeated): the runners restore the
+// states, and the requests take part as before.
 #include "engine/beam/beam_driver.h"
 
 #include <algorithm>
@@ -23,6 +39,7 @@ BeamDriver::BeamDriver(std::shared_ptr<const DecodeModel> model) : RequestDriver
   }
 }
 
+// Gives requests in their first step the number of the shapes of their states, and sorts by it.
 void BeamDriver::OrderByGroup() {
   for (const auto& request : requests_) {
     if (request->group < 0) {
@@ -42,8 +59,9 @@ void BeamDriver::OrderByGroup() {
   }
 }
 
-// Requests whose next choices are known, such as those with a prompt, share max_known_rows equally;
-// what one does not need is left to those behind it.
+// Says how many positions each request reads in this step. Requests whose next choices are known,
+// such as those with a prompt, share max_known_rows equally; what one does not need is left for
+// those that come after it.
 void BeamDriver::ShareRows() {
   int num_sharing = 0;
   int left = 0;
@@ -82,7 +100,7 @@ absl::Status BeamDriver::RunDecoders(const ops::ExecutionContext& context, Under
       }
     }
   }
-  // From here on nothing is asked of the searches, so that others may cut them.
+  // Below, no search is read, so another thread may stop one.
   const Underway::Scope scope = MakeScope(underway);
   BW_RETURN_IF_ERROR(FaultPoint("engine.step"));
   for (size_t decoder = 0; decoder < runners_.size(); ++decoder) {
@@ -171,7 +189,7 @@ absl::Status BeamDriver::Advance(size_t first_row, BeamRequest& request) {
     }
     const absl::Status status = request.Advance(candidates);
     if (!status.ok()) {
-      // The caller did nothing wrong when a model's score is not a log-probability.
+      // A score that is not a log-probability is the model's fault, not the caller's.
       return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
     }
   }

@@ -1,3 +1,21 @@
+// One request while it is decoded step by step: its search, its place in each decoder's states, and
+// its scorers.
+//
+// 1. SetUpDecoders marks the decoders that the request uses (those of the model or its ensemble,
+//    and language models among the scorers that it weighs) and makes the scorers that are no
+//    decoders: n-grams, lexicons, CTC prefixes.
+// 2. Start, with an encoded source, or StartAlone, with inputs that the request itself brought,
+//    computes the start states of each decoder. StartAlone also tries a step (TryStep), since
+//    inputs of a caller may not fit the decoder; an error then is the caller's.
+// 3. Step by step the driver calls Advance with the candidates of the request's rows; the scorers
+//    follow the search.
+// 4. Cut, ReportProgress and Answer end or report it.
+//
+// The prefix cache. A request of a model without an encoder may share its prompt with an earlier
+// one. SkipCached finds the longest cached beginning of the prompt: the search takes the
+// log-probabilities that were kept with it, and the decoder continues from the kept states.
+// WantsStates says after which step the states must be kept: at the end of the prompt, and where it
+// branches off from another cached one. KeepStates stores them.
 #include "engine/beam/beam_request.h"
 
 #include <algorithm>
@@ -17,6 +35,7 @@ namespace {
 
 using ops::Tensor;
 
+// The probabilities of a CTC head over the frames of one source.
 absl::StatusOr<fusion::CtcFrames> FramesOf(const CtcOutput& ctc, const Tensor& output) {
   fusion::CtcFrames frames;
   frames.blank = ctc.blank;
@@ -47,7 +66,7 @@ absl::Status StartCtc(const DecodeModel::Parts& parts, const EncodedSources& enc
   return absl::OkStatus();
 }
 
-// Decoders that read nothing of the source.
+// Starts the language models: decoders that read nothing of the source.
 absl::Status StartLanguageModels(const ops::ExecutionContext& context,
                                  const DecodeModel::Parts& parts, BeamRequest& request) {
   for (int number = parts.num_members(); number < parts.num_decoders(); ++number) {
@@ -136,8 +155,8 @@ PrefixCache::Tokens BeamRequest::PrefixTokens() const {
   return tokens;
 }
 
-// The search takes the log-probabilities that it had for these tokens when they were read: they
-// depend on nothing but the tokens.
+// Skips the beginning of the prompt that is cached. The search takes the log-probabilities that
+// were kept when these tokens were read: they depend on the tokens only.
 absl::Status BeamRequest::SkipCached(std::vector<Tensor>& states) {
   const PrefixCache::Found found = prefix_cache->Find(origin_, PrefixTokens());
   branch_ = found.branch;
@@ -179,7 +198,7 @@ absl::Status BeamRequest::Start(const ops::ExecutionContext& context, const Enco
   return StartCtc(parts, encoded, row, *this);
 }
 
-// Requests bring everything, and alone are to blame if it does not fit.
+// The request brings all inputs of the decoder, so an error here is its own fault.
 absl::Status BeamRequest::StartAlone(const ops::ExecutionContext& context) {
   const DecodeModel::Parts& parts = model->parts();
   StartValues& start = decoders[0].rows.start;

@@ -1,3 +1,28 @@
+// A step of one decoder for the rows of all running requests. The searches say for each of their
+// rows which row of the step before it continues (parents) and which token it reads; the runner
+// arranges these as one batch for ops::LoopBody::StepRows and keeps the states that come out.
+//
+// 1. Begin forgets the step before; the states of its rows stay.
+// 2. Add appends a request's rows. The parents that the search gives count within the request; they
+//    become numbers of rows in the group by adding the place of the request's first row. A request
+//    in its first step has no rows yet: its start states are a further source, counted after the
+//    rows of the step before, and its row continues that.
+// 3. Run steps group after group (RunGroup) and joins the results to one matrix in the order of Add
+//    (CollectGroups).
+// 4. Repeat undoes a step that must be made again, for example because it was interrupted or
+//    another decoder of the model failed: the states from before are restored, and each row then
+//    continues its own state instead of its parent's (`repeats`).
+//
+// Example: requests A and B with 2 rows each. A's search keeps its row 1 twice, B's its rows 0 and
+// 1: the parents are 1, 1, 2, 3.
+//
+// Several positions. A row that reads known tokens (a prompt) reads up to MostPositions() of them
+// in a step: the positions are further rows of the batch, each marked kRowBefore, which continues
+// the row above it. A search's row then has the states of its last position, which is why Add
+// counts parents as (parent + 1) * positions - 1.
+//
+// Groups. Rows can be in one batch only if their states have equal shapes. Requests whose states
+// are as long as their sources (a coverage vector, for example) come in groups of equal shapes.
 #include "engine/beam/step_runner.h"
 
 #include <algorithm>
@@ -87,6 +112,7 @@ void StepRunner::Add(const search::RowSearch& search, DecoderRows& rows, int gro
     rows.first_row = static_cast<int>(to.num_sources++);
     to.starts.push_back(&rows.start.states);
   }
+  // The row's parent in the group, then for each further position the known token that it reads.
   const int first = rows.first_row;
   rows.first_row = to.num_rows();
   for (int own = 0; own < search.num_rows(); ++own) {

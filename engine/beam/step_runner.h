@@ -13,16 +13,17 @@
 
 namespace beamwright::engine {
 
-// What one request has with one decoder.
+// The states of one request in one decoder.
 struct DecoderRows {
   StartValues start;
-  // Where its rows stand in its group's states after the last step; -1 before its first step. Each
-  // row has as many there as it read positions, and goes on from the last of them.
+  // Place of its first row in its group's states after the last step; -1 before its first step.
+  // Each row has `positions` entries there, as it read positions, and continues from the last of
+  // them.
   int first_row = -1;
   int positions = 1;
-  // The states there are those that its rows are to continue again, each its own.
+  // The last step was interrupted: each row resumes from its own state instead of its parent's.
   bool repeats = false;
-  // All before the step under way.
+  // The same three before the step under way, for Repeat.
   int first_row_before = -1;
   int positions_before = 1;
   bool repeats_before = false;
@@ -30,9 +31,9 @@ struct DecoderRows {
 
 // One thread at a time. A step: Begin, Add for each request that is alive, Run.
 //
-// Rows of requests stand in one tensor for each state, which they can only where a state has the
-// same shape for all of them. One that is as long as the source, such as a coverage, has not:
-// requests come in groups of equal shapes, and a step runs group by group.
+// Each state of all rows is one tensor, which needs one shape for all of them. A state that is as
+// long as the source, such as a coverage, has no such shape: requests come in groups of equal
+// shapes, and a step runs group by group.
 class StepRunner {
  public:
   // `decoder` must outlive it. is_alone: no other decoder is stepped with it, so that a step that
@@ -46,22 +47,21 @@ class StepRunner {
   int most_positions() const { return most_positions_; }
 
   void Begin();
-  // The search's rows come behind those added before. `rows` must live until Run returns. `group`:
-  // a small number, the same for a request in all its steps; those of a group are added one after
-  // another. positions: at most most_positions() and the search's known steps, or 1.
+  // Appends the search's rows. `rows` must live until Run returns. `group`: a small number, the
+  // same for a request in all its steps; the requests of a group are added one after another.
+  // positions: at most most_positions() and the search's known steps, or 1.
   void Add(const search::RowSearch& search, DecoderRows& rows, int group = 0, int positions = 1);
   absl::Status Run(const ops::ExecutionContext& context, bool reads_attention = false);
-  // The step, whether it was interrupted, ended or not even begun, is to be made again: those that
-  // were added can be added to the next one as if it had not been.
+  // The step must be made again, whether it was interrupted, ended or had not begun: the requests
+  // that were added can be added to the next step as if this one had not been.
   void Repeat();
 
-  // Copies of the states behind a request's only row, [1, ...] each, after a step that it took part
-  // in.
+  // Copies of the states of a request's only row, [1, ...] each, after a step that it took part in.
   std::vector<ops::Tensor> StatesOf(const DecoderRows& rows, int group = 0) const;
 
   int num_rows() const { return num_rows_; }
-  // Of the last step: what the decoder says behind row `row`, in the order of Add. A view until the
-  // next step. Where the projection was split off, only after ComputeScores.
+  // The scores of row `row` of the last step, in the order of Add. A view until the next step.
+  // Where the projection was split off, only after ComputeScores.
   absl::Span<const float> Scores(int row) const;
   // Its attention, if Run was to read it; a view as well.
   AttentionRows Attention() const { return {parts_, decoder_->attention_layout}; }
@@ -71,7 +71,7 @@ class StepRunner {
   ops::ConstMatrix<float> hidden() const;
   ops::ScoreKind kind() const { return decoder_->logits_kind; }
 
-  // No request is left: what is of them goes, buffers of the first group stay.
+  // Call when no request is left: drops all states; the buffers of the first group are kept.
   void Clear();
 
  private:
@@ -119,8 +119,8 @@ class StepRunner {
   ops::Tensor scores_;                          // that ComputeScores made
 };
 
-// A step of one row from `start`, of which nothing stays: whether the model can go on from what a
-// request brought, before it is stepped together with others.
+// Makes a step of one row from `start` and keeps nothing of it: it checks that the model can
+// continue from the states that a request brought, before it is stepped together with others.
 absl::Status TryStep(const ops::SteppedDecoder& decoder, int32_t begin_token,
                      const ops::ExecutionContext& context, StartValues& start);
 

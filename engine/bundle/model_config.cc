@@ -1,3 +1,19 @@
+// Reads a bundle's model.textproto and checks it. ParseModelConfig returns a configuration whose
+// fields agree with each other; whether they fit the graphs is checked later, when the graphs are
+// compiled.
+//
+// 1. The format version is checked first: in a file of a newer version no other field can be
+//    judged.
+// 2. CheckRules applies the rules that the .proto file states for single fields: ranges, lengths,
+//    known values of enums.
+// 3. The functions Check... below check what concerns several fields: CheckEncoder, CheckSearch
+//    (one of decoder, ctc, transducer, tags, with what belongs to it), CheckEnsemble, CheckScorers,
+//    CheckTokenLists, CheckText, CheckTranslation.
+// 4. CheckDefaults, only if all else is right: the model's default options must be within its own
+//    limits.
+//
+// All faults are collected (Faults), so that an author sees all of them at once, each with the path
+// of its field: "decoder.states[2].input: 'cache' is given twice".
 #include "engine/bundle/model_config.h"
 
 #include <algorithm>
@@ -27,7 +43,8 @@ bool SearchesByFrames(const v1::ModelConfig& config) {
   return SearchOf(config) != v1::SEARCH_TOKENS;
 }
 
-// What begins and ends a hypothesis: the frames do, where there is no decoder.
+// The tokens that begin and end a hypothesis: needed by a decoder; in a search by frames the first
+// and the last frame do this.
 void CheckEnds(const v1::ModelConfig& config, Faults& faults) {
   const bool by_frames = SearchesByFrames(config);
   if (by_frames != config.target().begin_token().empty()) {
@@ -269,7 +286,7 @@ void CheckFurtherInputs(const v1::EncoderConfig& encoder, const std::string& pat
   }
 }
 
-// Of an encoder that is run chunk by chunk.
+// The settings of an encoder that is run chunk by chunk.
 void CheckStreaming(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
   const v1::StreamingConfig& streaming = encoder.streaming();
   if (streaming.chunk() == 0) {
@@ -435,8 +452,8 @@ void CheckTranslation(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
-// A model whose own defaults its own limits refuse would refuse every plain request. What is not
-// set shrinks to fit.
+// A model whose defaults exceed its limits would refuse every plain request. Only options that the
+// model sets are checked: others shrink to fit.
 void CheckDefaults(const v1::ModelConfig& config, Faults& faults) {
   if (config.limits().max_source_length() > 0 &&
       config.limits().min_source_length() > config.limits().max_source_length()) {
@@ -464,7 +481,7 @@ void CheckDefaults(const v1::ModelConfig& config, Faults& faults) {
 }
 
 absl::Status CheckConfig(const v1::ModelConfig& config) {
-  // Before all else: of a newer format nothing else can be judged.
+  // First: in a file of a newer format no other field can be judged.
   if (config.format_version() != kFormatVersion) {
     return Invalid(
         "format_version: ",

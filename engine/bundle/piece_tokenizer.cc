@@ -1,3 +1,28 @@
+// Tokenizers of the kinds Unigram and WordPiece, as tokenizer.json of Hugging Face describes them.
+//
+// Parse reads the normaliser (normaliser.h), the pre-tokenizers (ReadSplits), the vocabulary
+// (ReadModel) and the added tokens (ReadTokens). Types of these that are not known are errors,
+// since a text would be cut into other tokens than those that the model was trained on.
+//
+// Cut, a text into pieces:
+//
+// 1. Added tokens that apply to the text as it is ("normalized": false, such as <s>) are found
+//    first, the longest at each place; they split the text. An added token may take the white space
+//    on its left or right.
+// 2. What lies between is normalised, and searched for the added tokens that apply to normalised
+//    text (CutNormalised).
+// 3. The pre-tokenizers split what is left into words (CutWords, SplitWord), one after another: at
+//    white space, at punctuation, or by Metaspace, which writes a mark for a space and begins a
+//    word with each mark.
+// 4. A word becomes pieces: WordPiece takes the longest token that the rest begins with, again and
+//    again (CutLongest), and a word that cannot be cut so is unknown as a whole; Unigram finds the
+//    split with the highest sum of scores (CutLikeliest).
+//
+// Example of Unigram with Metaspace: "new york" becomes the words "▁new" and "▁york", and "▁york"
+// the pieces "▁yo" and "rk" if their scores together are higher than those of any other split.
+//
+// A piece without an id (-1) is unknown. With byte_fallback, an unknown piece becomes the tokens
+// <0x00> to <0xFF> of its bytes.
 #include "engine/bundle/piece_tokenizer.h"
 
 #include <algorithm>
@@ -15,7 +40,7 @@
 namespace beamwright::bundle {
 namespace {
 
-// What an unknown character's score is below the least probable token's (as SentencePiece has it).
+// An unknown character scores this much below the least probable token (as SentencePiece has it).
 constexpr double kUnknownPenalty = 10;
 
 bool Parses(absl::string_view content, rapidjson::Document& document) {
@@ -23,7 +48,7 @@ bool Parses(absl::string_view content, rapidjson::Document& document) {
   return !document.HasParseError() && document.IsObject();
 }
 
-// Type of the model; older files have none where WordPiece's members say it.
+// The model's type. Older files do not state it; the members of WordPiece show it then.
 absl::string_view ModelType(const Json& document) {
   const Json* const model = Member(document, "model");
   if (model == nullptr) {
@@ -215,7 +240,7 @@ const PieceTokenizer::Added* PieceTokenizer::AddedAt(absl::string_view text, boo
 std::vector<PieceTokenizer::Piece> PieceTokenizer::Cut(absl::string_view text,
                                                        const std::vector<bool>& skips) const {
   std::vector<Piece> pieces;
-  size_t begin = 0;  // of what no added token took yet
+  size_t begin = 0;  // of the text after the last added token
   for (size_t at = 0; at < text.size();) {
     const Added* const added = AddedAt(text.substr(at), /*normalised=*/false, skips);
     if (added == nullptr) {
@@ -341,8 +366,9 @@ void PieceTokenizer::CutLongest(const std::string& word, std::vector<Piece>& pie
   }
 }
 
-// Viterbi's search over the word's bytes. Characters that are no token are unknown; a run of them
-// is one piece.
+// Viterbi's search over the word's bytes: best[i] is the best split of the first i bytes. A
+// character that is no token gets the unknown score. Reading back from the end gives the pieces; a
+// run of unknown characters becomes one piece.
 void PieceTokenizer::CutLikeliest(const std::string& word, std::vector<Piece>& pieces) const {
   struct Node {
     double score = 0;

@@ -1,3 +1,20 @@
+// The rules that .proto files state for fields, applied to any message by reflection. A field's
+// rule is an option of it:
+//
+//   float temperature = 3 [(rule) = { minimum: 0.01 maximum: 100 default_value: "1" }];
+//
+// 1. CheckRules visits the fields that are set; messages within them too, with the path:
+//    "default_options.beam_size", "scorers[1].max_weight".
+// 2. CheckElement checks one value: a number is finite and in its range (CheckNumber), an enum is
+//    known (CheckEnum), a text is UTF-8 and not too long. Lists whose elements cannot be wrong,
+//    such as ids, are not walked (MayBeWrong).
+// 3. CheckSearches: an option that is only for other kinds of models is a fault, rather than
+//    ignored.
+// 4. ApplyDefaults fills what is not set: first from a message of defaults, then from
+//    default_value.
+//
+// A value *_UNSPECIFIED of an enum counts as not set, everywhere. EnumNames and FindEnumValue give
+// enums' values the names that command lines and JSON use: STOP_MODE_SAFE is "safe".
 #include "engine/bundle/rules.h"
 
 #include <algorithm>
@@ -152,7 +169,7 @@ void CheckElement(const Element& element, const std::string& path, status::Fault
   }
 }
 
-// False: no value of an element can be at fault. Ids, of which lists have thousands.
+// False if every value of an element is allowed, as of ids, of which lists have thousands.
 bool MayBeWrong(const FieldDescriptor& field) {
   const v1::FieldRule& rule = field.options().GetExtension(v1::rule);
   return !IsNumber(&field) || rule.has_minimum() || rule.has_maximum() ||
@@ -290,7 +307,8 @@ void ApplyDefaults(const Message& fallback, Message& message) {
   const google::protobuf::Descriptor* descriptor = message.GetDescriptor();
   const std::unique_ptr<Message> merged(fallback.New());
   merged->CopyFrom(fallback);
-  // What MergeFrom would join or, set to "unspecified", take for an answer.
+  // MergeFrom would append to lists and merge messages, and would take "unspecified" as a value:
+  // clear these first.
   for (int i = 0; i < descriptor->field_count(); ++i) {
     const FieldDescriptor* field = descriptor->field(i);
     const bool is_message = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;

@@ -1,3 +1,24 @@
+// The regular expressions by which byte-level tokenizers split a text before they merge, such as
+// GPT-2's
+//
+//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
+// which splits "It's  new" into "It", "'s", " " and " new". A library for such patterns would need
+// Unicode classes and look-ahead; the form that the patterns have is small, so this file reads that
+// form and refuses any other (Unknown).
+//
+// 1. Parser, once per tokenizer: a pattern is a list of alternatives; an alternative is a list of
+//    parts; a part is a class of characters with a least and a most count, or a class that must not
+//    follow, (?!...).
+// 2. Split: at each place the first alternative that matches takes its characters, as of a
+//    backtracking engine. Characters that no alternative matches join to a piece.
+// 3. Match: a part takes as many characters as it may, then gives them back one by one until the
+//    rest matches.
+//
+// Backtracking can take a time that is exponential in the number of parts; the budget of steps
+// (kStepsPerCharacter) bounds it, and the rest of the text is one piece once it is used up. The
+// classes of Unicode are sorted lists of bounds (unicode_classes.inc), in which a binary search
+// finds a character: it is in the class if an odd number of bounds are at or below it.
 #include "engine/bundle/split_pattern.h"
 
 #include <algorithm>
@@ -39,7 +60,7 @@ bool IsOf(uint32_t classes, char32_t c) {
          ((classes & kNumber) != 0 && IsIn(kNumbers, c)) || ((classes & kSpace) != 0 && IsSpace(c));
 }
 
-// Of ASCII, and the long s, which matches s where the case is ignored.
+// Lower case of ASCII letters, and of the long s, which matches s where the case is ignored.
 char32_t WithoutCase(char32_t c) {
   if (c == 0x17F) {
     return 's';

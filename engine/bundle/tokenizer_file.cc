@@ -1,3 +1,23 @@
+// Reads the files of tokenizers that work on bytes: a tokenizer.json of byte-level BPE
+// (JsonReader), and RWKV's vocabulary (ReadRwkv).
+//
+// JsonReader. The sections of the file: model (vocabulary and merges), normalizer, pre_tokenizer,
+// added_tokens.
+//
+// 1. CheckModel, CheckNormalizer: settings that would change the tokens and are not supported are
+//    errors.
+// 2. ReadSplits: the patterns by which a text is split before merging (split_pattern.h). ByteLevel
+//    has GPT-2's pattern, unless use_regex is false.
+// 3. ReadVocabulary: texts of tokens to ids. The file writes each byte as a printable character
+//    ("Ġ" is a space); BytesOfPiece turns them back to bytes.
+// 4. ReadAdded: special tokens, whose texts are plain.
+// 5. ReadMerges: pairs of tokens in the order of their ranks, "t he" or ["t", "he"], as ids.
+//
+// ReadRwkv. A line is "ID LITERAL BYTES", LITERAL a string or bytes literal of Python, BYTES its
+// length, which is checked. Its tokenizer takes the longest token at each place instead of merging.
+//
+// Ids are bounded by the number of tokens (MostIds): an id of 2 billion in a small file must not
+// make a table of that length.
 #include "engine/bundle/tokenizer_file.h"
 
 #include <algorithm>
@@ -56,7 +76,7 @@ class JsonReader {
  private:
   absl::Status CheckModel(const Json& model) {
     const absl::string_view type = TypeOf(model);
-    // Older files have no type where they have merges.
+    // Older files have merges and state no type.
     if (type != "BPE" && !(type.empty() && Member(model, "merges") != nullptr)) {
       return Invalid("model.type: '", type,
                      "' is not read; byte-level BPE, Unigram and WordPiece are");
@@ -226,7 +246,7 @@ class JsonReader {
   TokenizerFile file_;
 };
 
-// The bytes of a literal of Python, 'text' or b'bytes'; false for anything else.
+// Appends the bytes of a literal of Python, 'text' or b'bytes'; false if it is no such literal.
 bool ReadLiteral(absl::string_view literal, std::string& bytes) {
   const bool is_bytes = absl::ConsumePrefix(&literal, "b");
   if (literal.size() < 2 || (literal.front() != '\'' && literal.front() != '"') ||

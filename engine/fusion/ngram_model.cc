@@ -1,3 +1,25 @@
+// A back-off n-gram language model of words, asked by tokens. For a word w after the history h:
+//
+//   log p(w | h) = listed(h w)                          if the n-gram h w is listed
+//                = backoff(h) + log p(w | shorter h)    else; h without its first word
+//
+// The n-grams form a tree: a node is an n-gram, its children are the n-grams that continue it by a
+// word. A state is the node of the longest listed history.
+//
+// 1. Build sorts the n-grams by length, then by words. Node n is n-gram n - 1; the children of a
+//    node are neighbours, so that a node needs the number of its first child only, and a binary
+//    search finds a child (Child). 20 bytes a node, no pointers.
+// 2. Link gives each node its suffix: the node of its words without the first one, or fewer, which
+//    is where back-off leads.
+// 3. MapTokens: a token is a word of the file, or an end token (</s>), or unknown (<unk>).
+//
+// Next follows a token from a state: the child, else the child of the suffix, and so on. Score
+// computes the log-probabilities of all tokens: it writes the unigrams for all of them with the sum
+// of all back-offs, then the n-grams of each longer history over them, shortest first; so a step
+// costs one pass over the vocabulary and the children of a few nodes, rather than a search per
+// token.
+//
+// Files have decimal logarithms; results are natural ones.
 #include "engine/fusion/ngram_model.h"
 
 #include <algorithm>
@@ -14,7 +36,7 @@ bool Before(const Ngram& a, const Ngram& b) {
   return a.words.size() != b.words.size() ? a.words.size() < b.words.size() : a.words < b.words;
 }
 
-// N-grams in flat arrays.
+// The n-grams in flat arrays, by node.
 class ListedNgrams final : public NgramModel {
  public:
   explicit ListedNgrams(const NgramVocabulary& vocabulary) : vocabulary_(vocabulary) {}
@@ -41,7 +63,7 @@ class ListedNgrams final : public NgramModel {
   // The longest proper suffix of a node's words that is a node; kNone of the root.
   void Link(absl::Span<const Ngram> ngrams);
   void MapTokens();
-  // The tokens that a word stands for: one, several, or none.
+  // The tokens that stand for a word: one, several (unknown words, ends), or an empty list.
   absl::Span<const int32_t> TokensOf(const int32_t& word) const;
 
   NgramVocabulary vocabulary_;
@@ -203,8 +225,8 @@ float ListedNgrams::LogProbOfEnd(State state) const {
 }
 
 std::vector<float> ListedNgrams::MostOfTokens() const {
-  // Careless back-off weights above 0 lift whatever is not listed; of a history there is one a
-  // level.
+  // Some files have back-off weights above 0, which lift words that are not listed; a history has
+  // one such weight per level.
   double lift = 0;
   for (size_t level = 1; level + 1 < level_starts_.size(); ++level) {
     float most = 0;

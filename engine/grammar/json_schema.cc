@@ -1,3 +1,24 @@
+// Turns a JSON schema into a grammar of the texts that it admits. `Part` is an expression over
+// characters and rules, `Grammar` is a list of rules; rule 0 is the whole text. Example:
+//
+//   {"type": "object", "required": ["a"],
+//    "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}}}
+//
+//   rule 0:  " "? "{" A B "}"        A: "a" ":" integer       B: ("," "b" ":" ("true" | "false"))?
+//
+// 1. Run bounds the depth of the text before the parser sees it, parses it, and reads the root
+//    schema into rule 0.
+// 2. Read dispatches: true and false; $ref, anyOf, allOf, const and enum, which must be the only
+//    keyword that says something of the value (CheckAlone); else the types (ReadTypes). A schema
+//    without a type has the types that its keywords are about.
+// 3. ReadReference makes a rule for each schema that is referred to, once, and queues it
+//    (pending_), so that a schema may refer to itself. The text that references lead to is bounded,
+//    since each is read again.
+// 4. ReadString, ReadInteger, ReadArray and ReadObject write what their keywords say, with the
+//    pieces of grammar/json_text.h.
+//
+// A keyword that is not served is an error (CheckKeywords), never ignored: an answer that does not
+// follow the schema would be worse than a refusal. Errors name the place as a JSON pointer.
 #include "engine/grammar/json_schema.h"
 
 #include <algorithm>
@@ -25,7 +46,8 @@ using Json = rapidjson::Value;
 
 constexpr int kDeepestSchema = 100;      // objects and lists of the schema
 constexpr int64_t kMostCount = 1 << 15;  // of minLength, maxItems
-// Of what references lead to, which is read once more for each: twice the longest schema.
+// Characters of the schemas that references lead to, each counted once for its rule: twice the
+// longest schema.
 constexpr int64_t kMostReferred = 1 << 17;
 constexpr double kMostInteger = 1e15;  // doubles are exact
 constexpr int kUnbounded = Expression::kUnbounded;
@@ -68,7 +90,7 @@ std::string Below(absl::string_view path, absl::string_view name) {
   return absl::StrCat(path, "/", absl::StrReplaceAll(name, {{"~", "~0"}, {"/", "~1"}}));
 }
 
-// Of objects and lists that are open at once, whatever else the text is.
+// The largest number of objects and lists that are open at once, also of a text that is not JSON.
 int DepthOf(absl::string_view json) {
   int depth = 0;
   int deepest = 0;
@@ -140,6 +162,7 @@ class SchemaReader {
     return static_cast<int>(grammar_.rules.size()) - 1;
   }
 
+  // Any value of JSON: a rule that refers to itself, made when first needed.
   Part Any() {
     if (any_ < 0) {
       any_ = AddRule(nullptr);
@@ -197,7 +220,7 @@ class SchemaReader {
     return absl::OkStatus();
   }
 
-  // Whether nothing besides says more of the value.
+  // Checks that no other keyword restricts the value further.
   static absl::Status CheckAlone(const Json& schema, absl::string_view name,
                                  const std::string& path) {
     for (const auto& member : schema.GetObject()) {
@@ -435,7 +458,8 @@ class SchemaReader {
     bool is_required = false;
   };
 
-  // As the schema lists them, then those that are only required.
+  // The properties in the schema's order, then the names that only `required` has. Texts have them
+  // in this order.
   absl::StatusOr<std::vector<Property>> ReadProperties(const Json& schema, const std::string& path,
                                                        bool is_closed) {
     std::vector<std::string> required;
@@ -500,8 +524,9 @@ class SchemaReader {
         return JsonList("{", JsonMember(AnyJsonString(), value), 0, kUnbounded, "}");
       }
     }
-    // What may follow property i and what may begin with it, from the last one on. Both are rules,
-    // written once; each ends with the next one's and so needs no stack.
+    // `first`: the members from property i on, where none has been written; `behind`: the same
+    // after a written one, which begin with a comma. Both are built from the last property on, as
+    // rules that are written once; each ends with the next one's and so needs no stack.
     Part behind = EmptyText();
     Part first = EmptyText();
     for (size_t i = properties.size(); i > 0; --i) {

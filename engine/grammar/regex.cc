@@ -1,4 +1,19 @@
-// By recursive descent: alternatives, of pieces, of atoms with their quantifiers.
+// Reads a regular expression into an expression of the grammar, by recursive descent over the
+// pattern's characters:
+//
+// 1. Run: alternatives separated by '|'. ReadTopAlternative reads one with its anchors: a pattern
+//    of a schema is searched for in the text (options.searches), so without '^' and '$' any text
+//    may come before and after.
+// 2. ReadSequence: pieces, one after another, up to '|', ')', '$' or the end.
+// 3. ReadAtom and ReadQuantifier: a piece is an atom (a character, '.', an escape, a class in
+//    brackets, a group) with an optional quantifier: * + ? {n} {n,} {n,m}.
+//
+// Example: "[a-c]x?" becomes Concat(characters a to c, Repeat(x, 0, 1)).
+//
+// options.write makes the expression of a set of characters: for a string of JSON it writes the
+// characters as JSON escapes them. What a finite automaton cannot say, or what would need to look
+// at other text (look-ahead, references to groups, word borders), is an error with its position.
+// Lazy quantifiers admit the same texts as greedy ones and are read as these.
 #include "engine/grammar/regex.h"
 
 #include <algorithm>
@@ -63,7 +78,7 @@ class RegexReader {
     return Invalid("at position ", at, ": ", what);
   }
 
-  // What may hold it to the borders of the text.
+  // An alternative of the whole pattern, with the anchors that hold it to the borders of the text.
   absl::StatusOr<Part> ReadTopAlternative() {
     std::vector<Part> parts;
     const bool from_begin = Take('^');
@@ -176,7 +191,7 @@ class RegexReader {
     return inner;
   }
 
-  // Behind a backslash: the characters that it stands for.
+  // The characters that an escape stands for; the backslash has been read.
   absl::StatusOr<CodeSet> ReadEscape(size_t begin) {
     if (AtEnd()) {
       return Fault(begin, "nothing follows the backslash");
@@ -287,7 +302,8 @@ class RegexReader {
     return CodeSet{{code, code}};
   }
 
-  // {n}, {n,} or {n,m}; without a value, and nothing is read, anything else.
+  // Reads {n}, {n,} or {n,m}. Anything else: no value, and nothing is read; the brace is a
+  // character.
   std::optional<std::pair<int, int>> TakeBounds() {
     size_t at = at_ + 1;
     const auto number = [&]() -> std::optional<int> {
@@ -326,7 +342,7 @@ class RegexReader {
     } else if (Sees('{')) {
       const auto taken = TakeBounds();
       if (!taken.has_value()) {
-        return atom;  // a brace that is meant
+        return atom;  // the brace is a character
       }
       bounds = *taken;
     } else {

@@ -1,3 +1,14 @@
+// Checks the options of a search before it begins: Validate. Two kinds of faults:
+//
+// 1. A value that is out of its range: CheckProcessors, CheckConstraints, CheckSearch. Tokens must
+//    be in the vocabulary. The engine checks most of these when it reads a request, with the names
+//    of its fields; here they protect the search itself, also in tests and fuzzers that use it
+//    directly.
+// 2. Options that exclude each other: Conflicts, a table of features and of the pairs that no
+//    search can satisfy together, such as sampling with required sequences. It is exported, since
+//    the engine reports conflicts with the names that requests use.
+//
+// All faults are collected into one InvalidArgument.
 #include "engine/search/options.h"
 
 #include <algorithm>
@@ -209,7 +220,7 @@ std::vector<Conflict> Conflicts(const SearchOptions& options) {
           {score_threshold, penalty, reward, coverage, first, count, heuristic});
   // A bias above 0 would make a log-probability above 0, which no bound knows.
   exclude("logit_bias", bias.is_on, {raw});
-  // Where a string ends them, hypotheses may lack what they must contain.
+  // A stop string may end a hypothesis before it has what it must contain.
   exclude("stop_strings", options.stop_strings != nullptr, {required, allowed});
   exclude("diverse_groups", groups.is_on, {alternatives, required, first});
   // A bonus may hide the token that the threshold compares with.

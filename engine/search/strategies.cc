@@ -1,3 +1,23 @@
+// Strategies choose, at each step of a search, which pairs of a row and its next token live on. A
+// strategy has three parts: candidates_per_row says how many of each row's best tokens the scan
+// must find, Prepare adds rules for the scan (tokens to watch, draws), Choose takes the pairs from
+// the candidates. All work on `Step` (step.h), which knows the rules and ranks, and fill a
+// `Choice`: pairs that live, pairs that finish.
+//
+//   BeamStrategy            the best beam_size pairs of all rows; greedy search with one row
+//   GroupStrategy           diverse groups and alternatives: each group of rows ranks for itself
+//   BankStrategy            required sequences: the beam is dealt out by how much is met
+//   RandomStrategy          sampling: each row takes the token that the scan drew
+//   StochasticBeamStrategy  sampling without replacement
+//   PrefixStrategy          reads the target prefix, token by token
+//   AlternativesStrategy    the first token of each alternative
+//   ForcedEndStrategy       the last step, if hypotheses must close: only end tokens
+//
+// Strategies::At says which one chooses: the prefix first, then perhaps the alternatives' first
+// tokens, then the free strategy (MakeFree), perhaps a forced end at last.
+//
+// A beam needs beam_size candidates per row, as all may come from one row, and as many more as
+// there are end tokens, since pairs that finish leave the beam.
 #include "engine/search/strategies.h"
 
 #include <algorithm>
@@ -35,9 +55,9 @@ class BeamStrategy final : public Strategy {
       return a.rank != b.rank ? a.rank < b.rank : a.row > b.row;
     }
   };
-  // Puts the first open candidate of the row from this one on.
+  // Puts a cursor on the row's first open candidate from `candidate` on into the heap.
   void Push(const Step& step, int32_t row, size_t candidate);
-  // False: none is left.
+  // Takes the best pair of all rows. False if no pair is left.
   bool Pop(const Step& step, Pair& pair);
 
   std::vector<Cursor> cursors_;  // a heap, best first
@@ -94,7 +114,7 @@ class GroupStrategy final : public Strategy {
   std::vector<Pair> pairs_;
 };
 
-// Takes off each pair's rank the penalty for each pair chosen so far that has its token.
+// Lowers each pair's rank by the penalty for each pair chosen so far that has its token.
 void Penalise(const std::vector<Pair>& chosen, double penalty, std::vector<Pair>& pairs) {
   for (Pair& pair : pairs) {
     const auto count = std::count_if(chosen.begin(), chosen.end(),
@@ -129,7 +149,8 @@ class BankStrategy final : public Strategy {
   absl::Status Choose(Step& step, Choice& choice) override;
 
  private:
-  // Best of the highest bank, best of the next, and so on to the lowest; then the second of each.
+  // Puts the pairs in the order in which they are taken: the best of the highest bank, the best of
+  // the next one, and so on to the lowest; then the second of each.
   void DealOut();
 
   WatchedCandidates watched_;
@@ -271,7 +292,7 @@ absl::Status StochasticBeamStrategy::Choose(Step& step, Choice& choice) {
   return absl::OkStatus();
 }
 
-// Reads the target prefix: its next token in the one row that there is.
+// Reads the target prefix: the search has one row, which takes the prefix's next token.
 class PrefixStrategy final : public Strategy {
  public:
   // The token is watched.
@@ -400,7 +421,7 @@ absl::Status ForcedEndStrategy::Choose(Step& step, Choice& choice) {
   return chooser_.Choose(step, choice);
 }
 
-// How many beams share the rows; the options exclude that two of these are above 1.
+// How many groups share the rows; the options exclude that both are above 1.
 int NumGroups(const SearchOptions& options) {
   return std::max(options.num_groups, options.constraints.num_alternatives);
 }

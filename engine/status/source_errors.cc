@@ -1,3 +1,22 @@
+// What a call answers when all of its sources failed, and how the list of the sources' errors is
+// cut to the size that a trailer of gRPC may have. The answer is a single status, because a call
+// has one; its details (v1::SourceErrors) say which source failed with what.
+//
+// StatusOfFailedCall:
+//
+// 1. Gather: equal errors are joined to one, with ranges of the sources that have it; the codes are
+//    counted. A call of 10,000 sources that the queue refused has one error with the range 0 to
+//    9,999.
+// 2. LeaderOf: the source whose status becomes that of the call. PlaceOf is the order
+//    (source_errors.h explains it): what trying again can help comes before what it cannot.
+// 3. MessageOfCall: the counts and the leader's message, such as "all 720 sources failed (657
+//    RESOURCE_EXHAUSTED, 63 INVALID_ARGUMENT); sources[3]: the queue ...".
+// 4. FaultyFields: of an InvalidArgument, the fields at fault of all sources, as paths into the
+//    request (InRequest).
+//
+// Shortened: if the details are longer than a trailer may be, Brief drops the errors' own details,
+// cuts their messages and joins those that have become equal; then ranges are added while there is
+// room, and the sources whose ranges found no room are counted (num_left_out).
 #include "engine/status/source_errors.h"
 
 #include <algorithm>
@@ -17,11 +36,12 @@
 namespace beamwright::status {
 namespace {
 
-// Of the message of one source within that of the call: the trailer has to hold the details too.
+// Of one source's message within the message of the call: the trailer must have room for the
+// details too.
 constexpr size_t kMaxLeadBytes = 400;
-// Of the messages of sources, where there is no room for all of them.
+// Of a source's message in Brief, where the messages do not all fit.
 constexpr size_t kMaxShortBytes = 96;
-// As many as an error of one source names.
+// Fields that a call's error names: as many as an error of one source names.
 constexpr int kMaxFaultyFields = 8;
 
 template <typename T>
@@ -65,7 +85,8 @@ int PlaceOf(const google::rpc::Status& error) {
   }
 }
 
-// Adds the source behind those that the error has.
+// Adds the source to the ranges of the error: to the last range if it continues that, else as a new
+// one. Sources come in ascending order.
 void AddSource(int source, v1::SourceError& error) {
   if (error.sources_size() > 0) {
     v1::SourceRange& last = *error.mutable_sources(error.sources_size() - 1);
@@ -102,8 +123,8 @@ v1::SourceErrors Gather(absl::Span<const google::rpc::Status* const> errors) {
   return gathered;
 }
 
-// The source whose status becomes the call's; of several that stand alike the one that asks for the
-// longest wait, then the first.
+// The source whose status becomes the call's; of several with the same place the one that asks for
+// the longest wait, then the first.
 size_t LeaderOf(absl::Span<const google::rpc::Status* const> errors) {
   size_t leader = 0;
   for (size_t i = 1; i < errors.size(); ++i) {
@@ -166,7 +187,8 @@ std::string MessageOfCall(const v1::SourceErrors& gathered, size_t num_sources, 
                       "]: ", WireText(error.message(), kMaxLeadBytes));
 }
 
-// Without details, and with the beginning of messages alone.
+// The errors without their details and with the beginnings of their messages only. Errors that have
+// become equal are joined: their ranges are sorted and merged.
 v1::SourceErrors Brief(const v1::SourceErrors& errors) {
   v1::SourceErrors brief;
   absl::flat_hash_map<std::string, v1::SourceError*> seen;

@@ -1,3 +1,25 @@
+// Recurrent cells as their definitions have them. X [rows, inputs] is the input of a step, H [rows,
+// hidden] and C the states, W and R the weights, B the bias. Run computes the product of X for all
+// gates at once (InputProduct), adds the product of H, and then computes the gates row by row, rows
+// shared out among threads:
+//
+//   LSTM (RunLstm)        f, i, g, o = X W^T + B + H R^T; f and i also + p . C, o + p . C'
+//                         C' = f . C + i . g          H' = o . tanh(C')
+//   GRU (RunGru)          z, r = X W^T + B + H R^T     g = X W^T + B + (r . H) R^T
+//                         H' = (1 - z) . g + z . H
+//   GRU (RunGruLinear)    the same, but g = X W^T + B + r . (H R^T + b)
+//   simple (RunRnn)       H' = f(X W^T + B + H R^T)
+//
+// The activations (sigmoid and tanh above) are options. In GRU's default form the candidate g
+// multiplies r . H, which is known only after r: its rows of R are packed and multiplied apart
+// (CandidateApart). linear_before_reset avoids this second product.
+//
+// Weights that are known when the model is loaded are packed by the constructor (CellWeights); W
+// and R may be two parts of one matrix [W | R] (`joined`), and the input may be the product already
+// (input_is_product) or the sum of both products (input_is_gates), when a fused node computed it.
+//
+// The order of additions is fixed, since fused cells (fused_cells.h) must give the same bits:
+// product of X, then bias, then the product of H as a separate sum.
 #include "ops/kernels/plain_cell.h"
 
 #include <algorithm>
@@ -12,8 +34,8 @@
 namespace beamwright::ops {
 namespace {
 
-// Behind the product, not before: a product that was computed elsewhere has no bias yet, and the
-// bits are to be the same. `product` may be `out`.
+// Adds the bias after the product, not before: a product that was computed elsewhere has no bias
+// yet, and both must give the same bits. `product` may be `out`.
 void AddBias(ConstMatrix<float> product, absl::Span<const float> bias, Matrix<float> out) {
   for (int64_t row = 0; row < product.rows; ++row) {
     const float* const from = product.row(row);
@@ -88,7 +110,8 @@ int64_t PlainCell::RecurrentRows() const {
   return (options_.gates - (CandidateApart() ? 1 : 0)) * options_.hidden;
 }
 
-// Parts of a weight that the run does not get, because it is packed, are not looked at.
+// The columns of X within the weight. A weight that is packed is not given to the run; its part is
+// not needed then.
 CellWeights::Part PlainCell::InputPart(const Tensor& w) const {
   if (!w.has_value()) {
     return {};
@@ -97,6 +120,8 @@ CellWeights::Part PlainCell::InputPart(const Tensor& w) const {
           w.dim(1) - (options_.joined ? options_.hidden : 0)};
 }
 
+// Rows `first_row` to first_row + rows - 1 of R, which is the last `hidden` columns of a joined
+// weight.
 CellWeights::Part PlainCell::RecurrentPart(const Tensor* r, int64_t first_row, int64_t rows) const {
   const bool joined = options_.joined && r != nullptr && r->has_value();
   const int64_t first = joined ? r->dim(1) - options_.hidden : 0;
@@ -154,6 +179,7 @@ void PlainCell::RunLstm(const ExecutionContext& context, absl::Span<const Tensor
     float* c_out = new_cell + row * hidden;
     float* h_out = new_hidden + row * hidden;
     const float* const hr = multiplies ? recurrent.row(row) : nullptr;
+    // Peepholes see the old C for f and i, the new C for o.
     for (int64_t k = 0; multiplies && k < 4 * hidden; ++k) {
       f[k] += hr[k];
     }
@@ -199,6 +225,7 @@ void PlainCell::RunGru(const ExecutionContext& context, absl::Span<const Tensor*
       reset.row(row)[k] = r[k] * h[row * hidden + k];
     }
   });
+  // The candidate's product needs r . H of all rows, so it lies between two loops over the rows.
   const Matrix<float> candidate{gates.data + 2 * hidden, gates.rows, hidden, gates.stride};
   const ConstMatrix<float> reset_in{reset.data, reset.rows, reset.columns, reset.stride};
   candidate_.Run(context, R(inputs), RecurrentPart(&R(inputs), 2 * hidden, hidden), reset_in,

@@ -1,3 +1,19 @@
+// Reads and writes NumPy's .npy format, version 1 to 3, in memory:
+//
+//   "\x93NUMPY"  major minor  length of the header (2 bytes; 4 from version 2 on)
+//   header: a literal of Python, padded with blanks, a newline at the end
+//       {'descr': '<f4', 'fortran_order': False, 'shape': (3, 80), }
+//   the elements, in C order
+//
+// ParseNpy: TakeHeader splits off the header, HeaderParser reads the dictionary by recursive
+// descent (its three keys in any order), ParseDescr turns the type code into a DType,
+// and the number of bytes must be exactly that of the shape. Objects, structures, texts, complex
+// numbers, big-endian numbers and Fortran order are refused with what they are: a file is input
+// from outside, and nothing in it is evaluated.
+//
+// FormatNpy writes version 1, or 2 if the header is longer than 65,535 bytes, and pads the header
+// so that the elements begin at a multiple of 64 bytes, which readers that map the file rely on.
+// NumPy has no bf16: it is written as f32.
 #include "ops/numpy/npy.h"
 
 #include <bit>

@@ -1,3 +1,21 @@
+// Who calls, what he may call, and whose share of the queue the call takes. Admit, in this order:
+//
+// 1. A call that is open to all (kOpen, such as a health check) passes. A server without
+//    credentials and tenants only reads the priority.
+// 2. The caller: a bearer token, found by its SHA-256 digest among those of the token file; all
+//    entries are compared, each in constant time, so that the time says nothing about a token. Else
+//    the names of a verified client certificate: those listed in the token file, or, without such a
+//    file, any name, which may decode and observe but not operate the server.
+// 3. The roles: PermissionDenied if the caller has none that the call takes.
+// 4. The tenant: that of the caller's entry, or of the tenant header, if the file trusts it and
+//    lists the name. Tenants that are not listed share the settings of `others`, each with a
+//    separate share (TenantOf); after kMaxUnlisted names, further ones share a single tenant, so
+//    that invented names cannot fill the memory.
+// 5. The priority.
+//
+// Refresh reads the files again and replaces the whole State, which calls hold by a shared pointer:
+// a call sees one version of both files. A file that has become empty is an error and changes
+// nothing (CheckNotEmptied).
 #include "server/access/access.h"
 
 #include <openssl/crypto.h>
@@ -23,7 +41,7 @@ namespace reason = status::reason;
 
 constexpr int64_t kMaxFileBytes = 8 << 20;
 constexpr size_t kMaxTokenBytes = 4096;
-// Names beyond share one tenant.
+// Names after these share one tenant.
 constexpr size_t kMaxUnlisted = 4096;
 
 Digest DigestOf(absl::string_view token) {
@@ -54,8 +72,8 @@ absl::StatusOr<std::string> Read(const std::string& path, const char* setting) {
   return text;
 }
 
-// A writer that does not rename a new file over the old one empties the file first: taken as it is,
-// all callers would be locked out until the next look.
+// A writer that does not rename a new file over the old one empties the file first: an empty file,
+// if it counted, would lock out all callers until the next look.
 absl::Status CheckNotEmptied(const std::string& before, const std::string& now, const char* setting,
                              const std::string& path) {
   const auto is_blank = [](const std::string& text) {
@@ -77,7 +95,7 @@ struct Access::State {
   Tenants tenants;
   engine::TenantPtr nobody;  // callers without a name
 
-  // Of names that are not listed; made when they first call.
+  // Tenants whose names are not listed, made when they first call.
   mutable absl::Mutex mutex;
   mutable std::map<std::string, engine::TenantPtr> unlisted ABSL_GUARDED_BY(mutex);
 

@@ -1,3 +1,20 @@
+// Takes connections for gRPC and limits them. One thread (Run) waits in poll for the listening
+// sockets and for stop_fd_, which Stop raises.
+//
+// 1. AcceptFrom takes a connection and enters it into the table (ConnectionTable), which counts all
+//    connections and those of each client (ClientOf). If the table has room, gRPC gets the socket;
+//    else it is closed at once, and the client's library reports Unavailable and waits before it
+//    tries again.
+// 2. When accept fails because the process has no file or memory left, the thread pauses for
+//    kPauseMs: the connection still waits in the kernel, and poll would return at once for ever. A
+//    failure that is the connection's own (IsOfTheConnection) needs no pause.
+// 3. When reads take too much memory, the connection watch calls CutOffGreedy, CutOffReturning or
+//    CutOffPeer, which reset the connections that read most, and HoldOff, after which new
+//    connections wait for a while and then come one by one, so that their behaviour can be seen
+//    before the next is taken.
+//
+// Lines of the log that a client can cause are written at most once in ten seconds, with a count of
+// those left out (SeldomLine).
 #include "server/rpc/acceptor.h"
 
 #include <netinet/in.h>
@@ -18,16 +35,17 @@
 namespace beamwright::rpc {
 namespace {
 
-// Until the next attempt when the process or the machine has no file or memory left: what waits in
-// the kernel would make poll return at once.
+// Pause before the next attempt when the process or the machine has no file or memory left: the
+// connections that wait in the kernel would make poll return at once.
 constexpr int kPauseMs = 100;
-// After a connection was cut off: new ones come one in so long, which leaves time to see what each
-// of them does, for a while.
+// After a connection was cut off, for kOneByOne: a new connection is taken every kOneByOneMs, which
+// leaves time to see what each of them does.
 constexpr int kOneByOneMs = 10;
 constexpr std::chrono::seconds kOneByOne(30);
 constexpr std::chrono::seconds kBetweenLines(10);
 
-// What a client is counted by; empty for a Unix socket.
+// The key that connections are counted by: an IPv4 address or the first 64 bits of an IPv6 one;
+// empty for a Unix socket.
 std::string ClientOf(const sockaddr_storage& peer) {
   const auto bytes = [](const void* data, size_t size) {
     return std::string(static_cast<const char*>(data), size);

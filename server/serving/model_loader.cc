@@ -1,3 +1,18 @@
+// Loads a version of a model from its bundle, within a budget of memory and of time. Load, one
+// model at a time:
+//
+// 1. CheckBudget adds the size of the bundle's files to those of all versions that are still in
+//    memory, also of versions that are no longer served but that running calls hold. Together they
+//    must fit into max-model-bytes, or the machine's and the cgroup's memory.
+// 2. Make reads and compiles the bundle (engine::LoadModel), runs the self-check, golden requests
+//    and warm-up (engine::TryModel). A LoadWatch interrupts this thread when load-timeout is over
+//    or the server stops: graphs of a bundle may compute for ever.
+// 3. If memory runs out (bad_alloc), the load fails; models that are served need no more memory
+//    than they have.
+// 4. malloc_trim returns to the system what reading and folding took for a while.
+// 5. The log says how the model will run: which precision `auto` chose, which tables were made, and
+//    why sources are encoded, or rows stepped, one at a time (LogBatching), since that costs
+//    throughput and the model's owner can change it. The observer counts the load.
 #include "server/serving/model_loader.h"
 
 #include <malloc.h>
@@ -24,10 +39,10 @@
 namespace beamwright::serving {
 namespace {
 
-// LoadWatch: a model whose graphs do not come to an end must not keep the server from loading the
-// others, nor from ending. While it lives, what the thread that made it computes (folded constants,
-// tables, the self-check, golden requests, warm-up) is interrupted when the time is over or the
-// server is stopped.
+// LoadWatch: a model whose graphs do not come to an end must not keep the server from loading other
+// models, nor from stopping. While it lives, the computations of the thread that made it (folded
+// constants, tables, the self-check, golden requests, warm-up) are interrupted when the time is
+// over or the server is stopped.
 class LoadWatch {
  public:
   // stopped: whether the server is stopping, asked again and again on another thread; may be
@@ -177,7 +192,7 @@ absl::StatusOr<ModelPtr> ModelLoader::Make(const bundle::VersionFolder& folder) 
                                        {options_.golden_requests, options_.warm_up_rows}),
                       where);
   }
-  // What was interrupted may have failed in any way, or been taken for something else.
+  // An interrupted load may have failed with any error, or have been read as another fault.
   if (const absl::Status late = watch.Check(); !late.ok()) {
     status = Annotate(late, where);
   }
@@ -191,7 +206,7 @@ absl::StatusOr<ModelPtr> ModelLoader::MakeWithin(int64_t bytes,
   try {
     return Make(folder);
   } catch (const std::bad_alloc&) {
-    // What is served needs no more memory than it has.
+    // The models that are served need no more memory than they have: the server goes on.
     return absl::ResourceExhaustedError(absl::StrCat("bundle '", folder.path, "': out of memory"));
   }
 }
@@ -202,7 +217,7 @@ absl::StatusOr<ModelPtr> ModelLoader::Load(const std::string& model_name,
   const absl::Time start = SteadyNow();
   const int64_t bytes = bundle::StateOf(folder.path).bytes;
   absl::StatusOr<ModelPtr> model = MakeWithin(bytes, folder);
-  malloc_trim(0);  // what was read and folded stays with the process otherwise
+  malloc_trim(0);  // else the process keeps the memory of reading and folding
   const absl::Duration took = SteadyNow() - start;
   if (model.ok()) {
     in_memory_.push_back({*model, bytes});
