@@ -1,3 +1,29 @@
+// Translates OpenVINO's layers with bodies: TensorIterator and Loop to ops::Loop, If to ops::If.
+// The XML of a layer has a port_map and back_edges:
+//
+//   <port_map>
+//     <input external_port_id="0" internal_layer_id="0" axis="1" stride="1"/>  a slice per
+//     iteration <input external_port_id="1" internal_layer_id="1"/>                      the same
+//     each time <output external_port_id="2" internal_layer_id="7" axis="1"/>            iterations
+//     joined
+//   </port_map>
+//   <back_edges> <edge from-layer="6" to-layer="1"/> </back_edges>             a state
+//
+// 1. ReadBackEdges: which result of the body an iteration passes to which parameter of the next
+//    one.
+// 2. ReadInputs, AddInput: each parameter of the body must be fed by exactly one rule: as a slice,
+//    an invariant value, the initial value of a state (if a back edge leads to it), or the
+//    iteration's number.
+// 3. ReadOutputs, AddOutput: each output port is written by exactly one rule: the last iteration's
+//    value, or all joined along an axis. A rule may name the execution condition instead.
+// 4. TripCount: a Loop has an input for it; a TensorIterator that slices nothing runs as often as
+//    the declared extents of its joined outputs say.
+//
+// If has two port maps, one per branch (ReadBranch). If the condition is a constant, only the
+// branch that is taken is read.
+//
+// Every port that lacks a rule, has two, or names a layer that is not in the body is an error that
+// names the rule, since files are input from outside.
 #include "ops/import/ir_loop.h"
 
 #include <algorithm>
@@ -97,7 +123,7 @@ class Translator {
   }
 
  private:
-  // parameter of the body -> result of the body
+  // Fills back_edges_: parameter of the body -> result of the body.
   absl::Status ReadBackEdges() {
     for (const pugi::xml_node xml : layer_.xml.child("back_edges").children("edge")) {
       BW_ASSIGN_OR_RETURN(const int64_t from, ReadInt(xml, "from-layer"));
@@ -178,7 +204,7 @@ class Translator {
     });
   }
 
-  // Everything but back edges.
+  // Sets where the parameter's value comes from, except for back edges.
   absl::Status SetSource(const IrPortRule& rule, LoopInput& input) const {
     if (!rule.purpose.empty()) {
       if (!is_loop_ || rule.purpose != "current_iteration" || rule.external_id != -1) {
@@ -320,7 +346,7 @@ absl::StatusOr<If> TranslateIf(const IrLayer& layer, const Tensor& condition, Ir
   }
   If result;
   if (condition.dtype() == DType::kBool && condition.num_elements() == 1) {
-    // Only the branch that is taken is looked at; it stands for the other one too.
+    // Only the branch that is taken is read; it is used as the other one too.
     const bool then = *condition.data<bool>();
     BW_ASSIGN_OR_RETURN(result.then_branch,
                         ReadBranch(layer, then ? "then_port_map" : "else_port_map",

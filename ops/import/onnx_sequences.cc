@@ -1,3 +1,28 @@
+// Replaces ONNX's sequences of tensors by tensors, before the graph is translated. PyTorch exports
+// Python lists as sequences; two uses of them cover nearly all exports:
+//
+//   results = []                                  for t in x.split(1):
+//   for ...:                                          ... t[0] ...
+//       results.append(y)
+//   torch.cat(results)
+//
+// The first is a Loop whose state is a sequence to which each iteration appends one element; the
+// second splits a tensor and takes elements by number. The program has no values of the type
+// sequence: what is not understood here keeps its operator and is refused later by its name.
+//
+// 1. Graph walks through the nodes in order, with a map of names for each enclosing graph, and
+//    notes for each name what sequence it is (Sequence::Kind).
+// 2. Lower rewrites the nodes that read a sequence: SequenceAt becomes ElementOf, ChunkOf or
+//    Identity, ConcatFromSequence becomes JoinList or JoinStacked, SequenceLength becomes LengthOf
+//    or a Constant. These operators belong to an internal domain (kOnnxSequenceDomain).
+// 3. LowerLoop marks the states that begin as empty lists (kState) and walks through the body. If
+//    the body does nothing with such a state but append one element to it once (SpoilStates, Body),
+//    MoveState removes the state: the element becomes an output of the body that the Loop stacks
+//    over its iterations (kStacked).
+//
+// A list is a chain of elements, each with the index of the one before it, so that appending to a
+// list that others hold costs nothing. Spend bounds the names that are copied and the steps along
+// lists: a small hostile file must not ask for much work.
 #include "ops/import/onnx_sequences.h"
 
 #include <algorithm>
@@ -18,7 +43,7 @@ using onnx::AttributeProto;
 using onnx::GraphProto;
 using onnx::NodeProto;
 
-// Of names that are copied, and steps along lists: no export has more.
+// Bound of Spend: bytes of names that are copied plus steps along lists. No export has more.
 constexpr size_t kMaxWork = size_t{64} << 20;
 
 // What a name that is a sequence stands for.
@@ -57,13 +82,13 @@ void SetInt(NodeProto& node, const char* name, int64_t value) {
   attribute->set_i(value);
 }
 
-// Numbers that are known: a scalar's or a short list's.
+// Integers that the file states: of a scalar or a short list.
 struct Integers {
   int rank = 0;
   std::vector<int64_t> values;
 };
 
-// Nothing of other tensors.
+// The integers of an i64 scalar or short list; no value for other tensors.
 std::optional<Integers> IntegersOf(const onnx::TensorProto& tensor) {
   constexpr int64_t kMost = 4096;
   const int rank = tensor.dims_size();
@@ -85,7 +110,7 @@ std::optional<Integers> IntegersOf(const onnx::TensorProto& tensor) {
 
 class Lowering {
  public:
-  // Leaves the graph's names behind, to be looked up, until Leave.
+  // Lowers a graph. Its names stay known, so that the caller can look up its outputs, until Leave.
   absl::Status Graph(GraphProto& graph, int depth) {
     names_.emplace_back();
     integers_.emplace_back();
@@ -105,7 +130,7 @@ class Lowering {
     integers_.pop_back();
   }
 
-  // Of a name that is a sequence; nullptr for others.
+  // The sequence that a name stands for; nullptr if the name is no sequence.
   const Sequence* FindSequence(const std::string& name) {
     for (size_t scope = names_.size(); scope-- > 0;) {
       if (const auto found = names_[scope].find(name); found != names_[scope].end()) {
@@ -138,7 +163,7 @@ class Lowering {
         names_.back().try_emplace(output, made);  // LowerLoop has defined its own
       }
       SpoilStates(node, made);
-      // Who reads a Loop's list in a way that is not understood will be refused by name.
+      // An operator that is not understood and reads a Loop's list is refused later, by name.
       for (int i = 0; i < node.input_size(); ++i) {
         const Sequence* sequence = FindSequence(node.input(i));
         if (sequence != nullptr && sequence->kind == Sequence::Kind::kStacked) {

@@ -10,16 +10,17 @@
 //   GRU (RunGruLinear)    the same, but g = X W^T + B + r . (H R^T + b)
 //   simple (RunRnn)       H' = f(X W^T + B + H R^T)
 //
-// The activations (sigmoid and tanh above) are options. In GRU's default form the candidate g
-// multiplies r . H, which is known only after r: its rows of R are packed and multiplied apart
-// (CandidateApart). linear_before_reset avoids this second product.
+// The formulas leave out the activations, which options_ gives: usually sigmoid for the gates f, i,
+// o, z and r, tanh for g and for C' in H'. In GRU's default form the candidate g multiplies r . H,
+// which is known only after r: its rows of R are packed and multiplied apart (CandidateApart).
+// linear_before_reset avoids this second product.
 //
 // Weights that are known when the model is loaded are packed by the constructor (CellWeights); W
 // and R may be two parts of one matrix [W | R] (`joined`), and the input may be the product already
 // (input_is_product) or the sum of both products (input_is_gates), when a fused node computed it.
 //
-// The order of additions is fixed, since fused cells (fused_cells.h) must give the same bits:
-// product of X, then bias, then the product of H as a separate sum.
+// The order of additions is fixed, since fused cells (fused_cells.h) must give the same bits: the
+// product of X, then the bias, then the product of H.
 #include "ops/kernels/plain_cell.h"
 
 #include <algorithm>

@@ -8,7 +8,8 @@
 // 2. When accept fails because the process has no file or memory left, the thread pauses for
 //    kPauseMs: the connection still waits in the kernel, and poll would return at once for ever. A
 //    failure that is the connection's own (IsOfTheConnection) needs no pause.
-// 3. When reads take too much memory, the connection watch calls CutOffGreedy, CutOffReturning or
+// 3. When connections take too much of the server, the connection watch calls CutOffGreedy,
+// CutOffReturning or
 //    CutOffPeer, which reset the connections that read most, and HoldOff, after which new
 //    connections wait for a while and then come one by one, so that their behaviour can be seen
 //    before the next is taken.

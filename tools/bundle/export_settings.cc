@@ -1,3 +1,16 @@
+// Takes the settings of a model from the files that transformers saves with an export, so that
+// `init` needs no flags for it: config.json, generation_config.json, preprocessor_config.json and
+// tokenizer.json, in the graph's folder or, if that is called "onnx", in the folder above.
+//
+// 1. Export::Read reads the JSON files as google.protobuf.Struct. A setting is searched for in
+//    generation_config.json, then config.json, then its part for the decoder (Setting).
+// 2. SoundOf, PictureOf: how sound or pictures are prepared. Models that read neither keep their
+//    usual guesses, and the rest is skipped.
+// 3. SetShape, SetTokens: axis of the length, tokens that begin and end a target.
+// 4. SetPrefix: Whisper's answers begin with tokens for language, task and "no times".
+// 5. SetSearch: beam size, length penalty and limits as transformers' generate() uses them, so that
+//    answers are the same. transformers counts the begin token and the prefix as part of
+//    max_length; here they do not count.
 #include "tools/bundle/export_settings.h"
 
 #include <google/protobuf/struct.pb.h>
@@ -94,8 +107,8 @@ class Export {
     return fs::exists(path, error) ? path.string() : "";
   }
 
-  // Of generation_config.json; older models have them in config.json, or in its part for the
-  // decoder.
+  // A setting of generation_config.json; older models have it in config.json, or in that file's
+  // part for the decoder.
   const Value* Setting(const char* name) const {
     const Value* const part = Member(config, "decoder");
     for (const Struct* const object :
@@ -121,7 +134,7 @@ class Export {
  private:
   static constexpr char kConfig[] = "config.json";
 
-  // One that is missing stays empty.
+  // Reads a JSON file; if it is missing, the object stays empty.
   absl::Status ReadJson(const char* name, Struct& object) {
     const fs::path path = folder_ / name;
     std::error_code error;
@@ -137,7 +150,7 @@ class Export {
   fs::path folder_;
 };
 
-// Of feature extractors of sound; nothing: it is something else.
+// The settings of a feature extractor of sound; no value if it is something else.
 std::optional<v1::SoundConfig> SoundOf(const Export& exported) {
   const Struct& settings = exported.preprocessor;
   const std::string type = TextOf(settings, "feature_extractor_type");
@@ -163,7 +176,8 @@ std::optional<v1::SoundConfig> SoundOf(const Export& exported) {
   return std::nullopt;
 }
 
-// Of image processors that stretch a picture to one size; nothing: it is something else.
+// The settings of an image processor that stretches a picture to one size; no value if it is
+// something else.
 std::optional<v1::PictureConfig> PictureOf(const Export& exported) {
   const Struct& settings = exported.preprocessor;
   const Value* const size = Member(settings, "size");

@@ -1,3 +1,21 @@
+// Says which column of the scores of a CTC model or transducer is which token, and how tokens
+// become text. A graph has only a number of columns; the vocabulary may have fewer or more lines
+// than that, and each toolkit has its own place for the blank.
+//
+//   columns = tokens of the vocabulary + (a blank without a line) + (durations) + (a space, of
+//   pictures)
+//
+// 1. UseTokens reads a list of tokens. Empty lines at the end are tokens if columns are left for
+//    them (KeepEmptyTail); symbols #0, #1 that icefall appends are dropped if columns are missing
+//    (DropDisambiguation).
+// 2. PlaceBlank: the column of the blank: as --blank says; a token with a usual name; for pictures
+//    the column before the vocabulary; the column after it; wav2vec's <pad>.
+// 3. UseDurations: columns after tokens and blank are durations, for transducers.
+// 4. ChooseForm: pieces with a mark ("▁the"), characters joined, or words with spaces between.
+// 5. UseSentencePiece and UseIds: a SentencePiece model, or no vocabulary; then only metadata
+//    (vocab_size, the toolkit's name) can say where the blank is (FindBlankBySize).
+//
+// What remains open is an error that names the flag; a guess is explained in `reasons`.
 #include "tools/bundle/frame_text.h"
 
 #include <algorithm>
@@ -44,7 +62,7 @@ class FrameTextReader {
   }
 
  private:
-  // -1: the files do not say.
+  // A number of the metadata; -1: the files do not have it.
   int64_t Metadata(const std::string& key) const {
     const auto it = columns_.metadata.find(key);
     int64_t value = -1;
@@ -59,7 +77,7 @@ class FrameTextReader {
     return has("model_author", "NeMo") || has("model_type", "EncDec");
   }
 
-  // Columns that are neither tokens nor blank.
+  // Takes `columns` columns after tokens and blank as durations.
   absl::Status UseDurations(int64_t columns) {
     if (columns == 0 && hints_.durations.empty()) {
       return absl::OkStatus();
@@ -287,8 +305,8 @@ class FrameTextReader {
                                  (token.front() == '[' && token.back() == ']')));
   }
 
-  // Names of the space become one, and so does '|' where words are separated as wav2vec's
-  // vocabularies do it.
+  // Writes a space for tokens that are named as one, and for '|' where it separates words, as in
+  // wav2vec's vocabularies.
   void WriteSpaces() {
     bool has_space = Find(" ") >= 0;
     for (const absl::string_view name : kUsualSpaces) {
@@ -342,7 +360,8 @@ class FrameTextReader {
     return absl::OkStatus();
   }
 
-  // Nothing is lost where columns share a text; what such texts mean for requests is said.
+  // Columns may share a text. Answers lose nothing by it; the reasons say how a request's text is
+  // read then.
   void NoteSharedTexts() {
     std::map<std::string, int> count;
     for (const std::string& token : tokens_) {

@@ -1,3 +1,24 @@
+// `beamwright-graph init` for models with a decoder; models that are searched by frames go to
+// init_frames.cc, Marian's to init_marian.cc (InitBundle decides). Run:
+//
+// 1. Settings of the export's own files, if they are there: config.json and the like of
+//    transformers (TakeExportSettings), or those of Canary.
+// 2. ReadEncoder: reads the encoder's graph, guesses its ports, and how sound or pictures are
+//    prepared for it.
+// 3. The decoder's graph. A merged decoder of optimum (one graph with a branch for the first step)
+//    is split, and the branch of later steps is taken. Where the decoder reads keys and values of
+//    the source that the encoder does not give, the graph of the first step is joined to the
+//    encoder (FindCrossMemory).
+// 4. ReadTarget and GuessDecoderRoles: the vocabulary, the token input, the logits, the states and
+//    their starts.
+// 5. Write: model.textproto with the reasons for each guess as comments, and the files.
+// 6. Frame: whether sources and targets were framed by special tokens in training is not in the
+//    graphs. Known pairs show it (FindFraming scores each framing by the probability of the known
+//    targets); without pairs `init` says that it is unknown.
+// 7. Try: loads the written bundle as the server does and decodes a made-up source.
+//
+// Every guess is printed with its reason ("guess"), what could not be known as "unknown", what the
+// user has to fill in as "missing".
 #include "tools/bundle/init.h"
 
 #include <optional>
@@ -84,7 +105,7 @@ absl::Status CheckSpecialTokens(const TextSide& target) {
   return absl::OkStatus();
 }
 
-// A value from a flag is not a choice.
+// Replaces the choices by the value of a flag, if it was given.
 void Keep(const std::optional<std::string>& told, std::vector<std::string>& choices) {
   if (told.has_value()) {
     choices = {*told};
@@ -226,8 +247,9 @@ class Initialiser {
     reasons_.insert(reasons_.end(), settings_->reasons.begin(), settings_->reasons.end());
   }
 
-  // What the encoder lacks is in the first step, which optimum writes into the same folder, or into
-  // the same file.
+  // The keys and values of the source that the decoder reads and the encoder does not give. The
+  // graph of the first step computes them; optimum writes it into the same folder, or into the same
+  // file.
   absl::Status FindCrossMemory(const Graph& decoder, const std::optional<MergedDecoder>& merged) {
     if (!encoder_.has_value() || !LacksCrossMemory(decoder, *encoder_)) {
       return absl::OkStatus();
@@ -353,7 +375,7 @@ class Initialiser {
     return WriteFiles(options_.out, {{kConfigFile, files_[kConfigFile]}});
   }
 
-  // As the server does, before `init` says to serve it.
+  // Loads and tries the bundle as the server does, before `init` says how to serve it.
   absl::Status Try(const Graph& decoder) {
     const std::string serve =
         absl::StrCat("beamwright-server --model-path ", Printable(options_.out), "\n");

@@ -1,3 +1,15 @@
+// `beamwright-graph init` for models that are searched by frames: CTC, transducers and taggers.
+//
+// 1. SearchesByFrames decides by the flags, else by the ports of the last graph, whether a model is
+//    one of these; SortFiles says which of the given files is encoder, predictor and joiner.
+// 2. ReadEncoder, as for models with a decoder (TakeEncoder).
+// 3. ReadCtc, ReadTags or ReadTransducer guess the ports of the other graphs and which column of
+//    the scores is what: tokens, the blank, durations (ReadText). A tagger's CRF comes from an .npz
+//    archive and is written as text (ReadTransitions).
+// 4. SetStart: what a transducer's predictor reads before the first token, and how many tokens a
+//    frame may yield, which graphs do not say; toolkits (icefall, NeMo) have their habits, and the
+//    metadata shows the toolkit.
+// 5. The bundle is written, with the reasons of all guesses, and tried as the server would.
 #include "tools/bundle/init_frames.h"
 
 #include <algorithm>
@@ -31,7 +43,7 @@ namespace {
 
 using ops::Graph;
 
-// Tokens that a frame may yield where a model's own toolkit allows about as many.
+// Tokens that a frame may yield at most: about as many as the toolkits of such models allow.
 constexpr int kUsualMaxSymbols = 10;
 constexpr char kTransitionsFile[] = "transitions.txt";
 
@@ -92,7 +104,8 @@ struct GraphFiles {
   bool is_tagger = false;
 };
 
-// With a source vocabulary too, for one graph that reads tokens has sources only as a tagger.
+// Whether the only graph is a tagger. A graph that reads tokens may also be a step of a decoder
+// without an encoder; that has no sources, so a source vocabulary shows a tagger.
 bool IsTagger(const InitOptions& options, const std::optional<Graph>& graph) {
   bool reads_other_tokens = false;
   return options.kind == InitKind::kGuess && graph.has_value() && options.encoder.empty() &&
@@ -155,7 +168,7 @@ class FrameInitialiser {
   }
 
  private:
-  // Options of models with a decoder.
+  // Refuses options of models with a decoder.
   absl::Status CheckFlags() const {
     const struct {
       const char* flag;

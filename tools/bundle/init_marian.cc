@@ -1,3 +1,19 @@
+// `beamwright-graph init` for models of Marian, one .bin or .npz file each, as OPUS-MT and Firefox
+// publish them. The file says how it computes, so that nothing is guessed about ports; flags that
+// choose ports are refused (CheckOptions).
+//
+// 1. ReadModel: the facts of the file (layers, kinds of cells, 8-bit matrices); an .npz becomes a
+//    .bin (MarianBinOf).
+// 2. SetGraphs: the configuration of "model.bin#encoder" and "model.bin#decoder", with a state per
+//    layer.
+// 3. ReadTexts: both vocabularies, SentencePiece or lists. OPUS-MT numbers the pieces of two
+//    SentencePiece models by a third file (--token-ids). The number of tokens must be that of the
+//    model.
+// 4. ReadShortlist: the lexical shortlist, which limits the target tokens to those that the
+//    source's tokens open.
+// 5. SetDefaults: the search as the projects run these models: greedy for Firefox' students, a beam
+//    for teachers.
+// 6. SetLanguages: from flags, else from names such as model.enfr.intgemm.alphas.bin.
 #include "tools/bundle/init_marian.h"
 
 #include <algorithm>

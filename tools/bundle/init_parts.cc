@@ -1,3 +1,22 @@
+// What init.cc and init_frames.cc share. Most of it is TakeEncoder, which reads an encoder's graph
+// and makes its part of the configuration:
+//
+// 1. TakeGraph reads the file, with its weights, into the bundle's files under the name of its
+//    role, and prepares the graph as the server does before it compiles (Prepared).
+// 2. TakeStatesAway: an encoder that was exported for streams has states. If zeros are right for
+//    them over a whole source, they become constants; if the file's metadata says how it is run
+//    chunk by chunk, the states and the chunks go into the configuration. TakeZerosAway does the
+//    same for the initial state of a recurrent layer.
+// 3. GuessEncoderRoles: which input is the source, and which its length or mask. IsTrueAtPadding
+//    runs the graph to learn whether a mask is 1 at tokens or at padding.
+// 4. PutRowsFirst: a source [length, rows, ...] is transposed inside the bundle's file.
+// 5. InputShape: extents besides the length that the export left open, as --input-shape gives them.
+//    For pictures the usual heights are tried (ReadsPicture).
+// 6. The axis of the length, and the vocabulary (TakeText), which must not have more tokens than
+//    the encoder's table has rows.
+//
+// Each decision appends its reason to `reasons`. The graph's file is changed only where the
+// configuration cannot say it (TakeChangedGraph).
 #include "tools/bundle/init_parts.h"
 
 #include <filesystem>
@@ -41,7 +60,7 @@ using ops::Operators;
 // "a/b/model.onnx" -> "a/b/"
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
-// As a server has it before it compiles it.
+// The graph as a server has it before it compiles it.
 absl::StatusOr<Graph> Prepared(Graph graph, const std::string& path) {
   ops::TakeFloatIds(graph);
   absl::StatusOr<ops::GraphInfo> info = ops::InferGraph(graph, Operators());
@@ -58,8 +77,8 @@ absl::StatusOr<Graph> Prepared(Graph graph, const std::string& path) {
   return graph;
 }
 
-// Of an encoder that was exported for streams: `graph` is without its states afterwards, and so is
-// the bundle's file, unless the bundle has it read chunk by chunk (`streaming`).
+// Removes the states of an encoder that was exported for streams, from `graph` and from the
+// bundle's file; or, if the encoder is read chunk by chunk (`streaming`), from `graph` only.
 absl::Status TakeStatesAway(const std::string& path, const std::string& name, Graph& graph,
                             Files& files, std::optional<v1::StreamingConfig>& streaming,
                             std::vector<std::string>& reasons) {
@@ -98,7 +117,8 @@ absl::Status TakeStatesAway(const std::string& path, const std::string& name, Gr
   return absl::OkStatus();
 }
 
-// Of an encoder forward(input, hidden), which is called with zeros.
+// Removes the input for the initial state of an encoder forward(input, hidden), which is called
+// with zeros.
 absl::Status TakeZerosAway(const std::string& path, const std::string& name,
                            const std::string& source_input, Graph& graph, Files& files,
                            std::vector<std::string>& reasons) {
@@ -143,7 +163,7 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
   absl::Status added;
   const auto open = [&](const std::string& wanted) -> absl::StatusOr<ops::InputFilePtr> {
     BW_ASSIGN_OR_RETURN(std::string content, ReadFile(wanted));
-    // Of an IR the weights' name follows; an ONNX file says what its weights are called.
+    // The weights of an IR are renamed with it; an ONNX file says what its weights are called.
     const bool own = wanted == path || (absl::EndsWith(path, ".xml") &&
                                         absl::StartsWith(wanted, absl::StrCat(stem, ".")));
     const std::string kept =
@@ -260,7 +280,7 @@ bool ReadsPicture(ops::Graph graph, const std::string& input, const std::vector<
 absl::StatusOr<std::vector<int64_t>> InputShape(ops::Graph& graph, const InitOptions& options,
                                                 ops::EncoderRoles& roles,
                                                 std::vector<std::string>& reasons) {
-  // As PaddleOCR trains today, as it did and as CRNNs do, and others.
+  // Heights that PaddleOCR trains with today and did earlier (and CRNNs do), then others.
   constexpr int64_t kUsualHeights[] = {48, 32, 64, 40, 96};
   std::vector<int64_t> extents = options.input_shape;
   const ops::Ports inputs = ops::InputPorts(graph);
@@ -292,8 +312,8 @@ absl::StatusOr<std::vector<int64_t>> InputShape(ops::Graph& graph, const InitOpt
   return extents;
 }
 
-// Of an encoder that reads sources [length, rows, ...], as --length-axis 0 says or the graph shows:
-// `graph` and the bundle's file read [rows, length, ...] afterwards.
+// Transposes the source of an encoder that reads [length, rows, ...], as --length-axis 0 says or
+// the graph shows: `graph` and the bundle's file read [rows, length, ...] afterwards.
 absl::Status PutRowsFirst(const InitOptions& options, const std::string& name, Graph& graph,
                           ops::EncoderRoles& roles, Files& files,
                           std::vector<std::string>& reasons) {

@@ -1,3 +1,16 @@
+// The commands of beamwright-graph that look at one graph file: show, run, bench, check and the
+// list of operators.
+//
+// Show reads leniently (ReadForInspection): operators that are not supported stay in the graph and
+// become remarks, and where types cannot be inferred those that the file declares are shown.
+// CollectNotes adds the scope of each node of a loop's body and the cost of every node.
+//
+// Run bounds time and memory, since a graph may compute for ever or ask for any amount: the
+// deadline and the memory limit stop the work at the next operator or iteration, and a Watchdog
+// ends the process if neither is looked at in time.
+//
+// CheckFile reads as the server does; only if that fails, it reads leniently, so that all operators
+// that are missing are listed at once.
 #include "tools/graph/commands.h"
 
 #include <algorithm>
@@ -33,8 +46,7 @@
 namespace beamwright::ops {
 namespace {
 
-// Ends the program when a command takes too long, whatever it does: computing that looks at no
-// clock included.
+// Ends the program when a command takes too long, even if it computes without looking at a clock.
 class Watchdog {
  public:
   // Unless this is destroyed within `timeout` and a moment in which loops can still say where they
@@ -64,7 +76,7 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-// What is noted of every node of a graph; bodies live as long as the graph that they stand in.
+// The notes on every node of a graph. Bodies live as long as the graph that contains them.
 struct Notes {
   std::vector<std::string> scopes;  // of a loop's body, else empty
   std::vector<NodeCost> costs;
@@ -104,7 +116,7 @@ void CollectNotes(const Graph& graph, const GraphInfo& info, NoteMap& notes) {
   }
 }
 
-// A graph for looking at: operators that are missing here stay in it.
+// Reads a graph to look at it: operators that are not supported stay in it.
 absl::StatusOr<Graph> ReadForInspection(const std::string& path, const std::string& allow_links) {
   ImportOptions import;
   import.keep_unknown_layers = true;

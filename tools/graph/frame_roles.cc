@@ -1,3 +1,26 @@
+// Guesses what the ports of CTC models, taggers and transducers are for, from their types, shapes,
+// names and the operators behind them.
+//
+// IsJoiner, LooksLikeCtc, LooksLikeTagger, LooksLikePredictor and IsPredictorAndJoiner say what
+// kind of graph one may be: a joiner reads two inputs of floats, a CTC model no tokens, and so on.
+//
+// GuessTransducerRoles (TransducerGuesser):
+//
+// 1. FindToken: the predictor's only input of integers that is no length.
+// 2. FindStates: inputs of floats, paired with outputs by name, then by order. Without them the
+//    predictor is stateless and reads its last tokens.
+// 3. FindJoiner: which of the joiner's two inputs takes the encoder's frames, by words in their
+//    names, else by order. If predictor and joiner are one graph, FindScoresOfBoth.
+// 4. FindLogits: the scores, the first of a list of tests that exactly one output passes, so that
+//    an ambiguous graph is an error and not a guess.
+// 5. FindFrames: the encoder's result of rank 3; of its axes, the one whose extent is the joiner's
+//    width is the width, the other counts the frames.
+//
+// GuessCtcRoles and GuessTagRoles: the output with a column per label. If the graph computes the
+// number of columns (view(frames, rows, -1)), it is run on two sources of unequal length
+// (ColumnsByRun).
+//
+// Each guess is explained in `reasons`; an error lists the ports and names the flag that decides.
 #include "tools/graph/frame_roles.h"
 
 #include <algorithm>
@@ -29,7 +52,7 @@ bool HasRank(const Port& port, int rank) {
   return port.info.shape.has_rank() && port.info.shape.rank() == rank;
 }
 
-// What the operator behind a Result's scores says of them.
+// The kind of the scores, by the last operator before the Result.
 ScoreKind KindOfScores(const Graph& graph, const Port& scores, std::vector<std::string>& reasons) {
   const std::string op = LastOperatorOf(graph, scores.node);
   if (op == "LogSoftmax" || op == "Log") {
@@ -43,7 +66,7 @@ ScoreKind KindOfScores(const Graph& graph, const Port& scores, std::vector<std::
   return ScoreKind::kLogits;
 }
 
-// The output that hints name, or the only one that passes the first of the tests that one passes.
+// The output that a flag names; else the first test that exactly one output passes gives it.
 struct OutputTest {
   absl::string_view why;
   PortTest test;
@@ -133,7 +156,8 @@ class TransducerGuesser {
     return absl::OkStatus();
   }
 
-  // Inputs of floats; of a graph for both, the encoder's frames are among them.
+  // States are inputs of floats. If predictor and joiner are one graph, one of these inputs is for
+  // the encoder's frames.
   absl::Status FindStates() {
     PredictorRoles& roles = roles_.predictor;
     const Ports floats = Where(inputs_, IsFloatPort);
@@ -365,8 +389,8 @@ std::optional<Tensor> ResultOfRun(const Model& model, const Graph& graph, size_t
                                                              : std::nullopt;
 }
 
-// Columns of scores whose number the graph computes, as it does behind `view(frames, rows, -1)`:
-// those of runs on two sources of unequal length, if both have the same. -1: unknown.
+// The columns of scores whose number the graph computes, as with `view(frames, rows, -1)`: those of
+// runs on two sources of unequal length, if both runs have the same number. -1: unknown.
 int64_t ColumnsByRun(const Graph& graph, const Port& scores) {
   constexpr int64_t kExtents[] = {128, 192};
   const auto model = Model::Compile(graph);

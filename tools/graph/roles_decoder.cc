@@ -1,3 +1,19 @@
+// Guesses what the ports of a decoder's graph are for (GuessDecoderRoles). A decoder is either a
+// step, whose states are ports, or a loop over the whole target, whose states are inside.
+//
+// 1. TakeOneHotTokens: a graph without integers may read its tokens as one-hot vectors; such an
+//    input is changed to ids first.
+// 2. FindToken: the token input. A loop that slices what is computed from it shows a decoder over
+//    sequences; it must not run backwards (CheckDirection).
+// 3. PairStatesByName: states of a step, by names that are alike but for words such as "new" or
+//    "next".
+// 4. FindLogits: the scores, among the outputs that are no states; FindAttention: an output that is
+//    named as attention, or whose last extent is open, as a source's length is.
+// 5. PairStatesByOrder pairs what is left; FindStarts says where states begin: an output of the
+//    encoder, or zeros.
+//
+// Each search is a list of tests in order of certainty; a test decides only if exactly one port
+// passes it. If no test decides, the error lists the candidates and names the flag that does.
 #include <algorithm>
 #include <set>
 
@@ -55,8 +71,8 @@ class DecoderGuesser {
     });
   }
 
-  // A `while` around a layer picks from a single token as from many (Keras' steps): such an input
-  // is a step's.
+  // Whether an input has one token per row. A `while` around a layer (Keras) picks from a single
+  // token as from many, so such an input is that of a step.
   bool HasOneToken(int parameter) const {
     const PartialShape& shape = guess_.graph.node(parameter).outputs[0].shape;
     return shape.has_rank() && shape.rank() == 2 && shape.dims()[1] == 1;
