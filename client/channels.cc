@@ -1,3 +1,14 @@
+// Makes the gRPC channels of a client from its options.
+//
+// 1. Validate checks the address and the numbers, before gRPC sees them: its errors would come
+//    later, with a call, and say less. URLs of HTTP are recognised, since the ports of HTTP and
+//    gRPC are easily confused.
+// 2. MakeCredentials: none, or TLS with files for the authority and the client's certificate.
+//    ReadAuthorization reads the bearer token, which is refused over a network without TLS.
+// 3. Arguments: keepalive, the reconnection time, and the service config with round-robin and
+//    retries (see kServiceConfig).
+// 4. MakeChannels makes `connections` channels. Each has a separate TCP connection, since gRPC
+//    would otherwise share one among channels with equal arguments.
 #include "client/channels.h"
 
 #include <google/protobuf/struct.pb.h>
@@ -51,7 +62,7 @@ constexpr absl::string_view kServiceConfigWithoutRetries = R"({
   "loadBalancingConfig": [{"round_robin": {}}]
 })";
 
-// Of "host:port" alone: any other target is gRPC's to judge.
+// Checks the port of "host:port"; any other target is left to gRPC.
 absl::Status CheckPort(const std::string& address) {
   constexpr absl::string_view kSchemes[] = {"unix", "unix-abstract", "dns",
                                             "ipv4", "ipv6",          "vsock"};

@@ -1,3 +1,14 @@
+// Tries a model before it is served, in an engine that exists only for this: WarmUp.
+//
+// 1. Requests of warmup.jsonl in the bundle; if one fails, the model is refused.
+// 2. DecodeMadeUp: a source is made up from the shapes of the model's inputs (MakeUpSource): ones,
+//    or ids 0. Several lengths are tried, as a model may need more than the shortest. If nothing
+//    about the source was guessed (is_certain) and no length can be decoded, the model is refused:
+//    it would fail for every request.
+// 3. TryOtherLengths: an export may have fixed the length of its example. If one length decodes and
+//    three others do not, the model is refused, with a hint how to export it.
+// 4. The source is decoded 1, 2, 4, ... times at once up to max_rows, so that buffers exist before
+//    the first request comes. How these calls end does not matter.
 #include "engine/warm_up.h"
 
 #include <algorithm>
@@ -18,10 +29,10 @@
 namespace beamwright::engine {
 namespace {
 
-// Of answers to made-up sources.
+// Length of answers to made-up sources, in tokens.
 constexpr int kTargetLength = 4;
 
-// An input that is larger is not made up.
+// Inputs with more elements are not made up.
 constexpr int64_t kMostElements = 1 << 20;
 
 // What the model is tried with.
@@ -122,7 +133,7 @@ int TargetLength(const v1::DecodeOptions& defaults, int source_length) {
   return std::max(kTargetLength, static_cast<int>(std::min(least, 1e6)));
 }
 
-// How the last of them ended.
+// Decodes the source `count` times at once. Returns how the last call ended.
 absl::Status DecodeTogether(Engine& engine, const std::shared_ptr<const DecodeModel>& model,
                             const v1::Source& source, const v1::DecodeOptions& options, int count,
                             absl::Time deadline) {
@@ -141,7 +152,7 @@ absl::Status DecodeTogether(Engine& engine, const std::shared_ptr<const DecodeMo
   return statuses.back();
 }
 
-// What fails by its inputs, or inside, would fail for everybody.
+// Whether an error would occur for every caller: one that the inputs or the model cause.
 bool FailsForAll(const absl::Status& status) {
   return absl::IsInternal(status) || absl::IsInvalidArgument(status);
 }

@@ -1,3 +1,10 @@
+// The command line of `beamwright`: its subcommands, the form of --help, and errors in arguments.
+//
+// RunCli parses and runs the chosen command. CLI11 reports the first error only; a user would find
+// the next one only after correcting it. So after an error, the arguments that it is about are
+// removed (LeaveOut) and the rest is parsed again with a fresh program, until nothing is wrong or
+// nothing can be removed; all errors are then printed together, with the nearest names of unknown
+// flags and commands.
 #include "client/cli/command.h"
 
 #include <algorithm>
@@ -115,8 +122,8 @@ bool IsOfUnknownFlags(const CLI::ParseError& error) {
   return error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
 }
 
-// Takes what an error is about off the command line, so that what else is wrong is found. False:
-// that is not known.
+// Removes the arguments that an error is about from the command line, so that other errors are
+// found. False: it is not known which they are.
 bool LeaveOut(const CLI::ParseError& error, const CLI::App& command,
               std::vector<std::string>& arguments) {
   const size_t before = arguments.size();

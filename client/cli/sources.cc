@@ -1,3 +1,11 @@
+// Reads the sources of a command: arguments, lines of a file or of standard input, features,
+// pictures, or nothing but a prompt for models without an encoder.
+//
+// Open checks that the flags name one kind of source, and opens the file. Next gives source after
+// source until the end; a line at a time, so that files of any length and interactive input work. A
+// source that cannot be read (a line that is not UTF-8, an id that is no number, a broken file) has
+// its error in BulkSource::status and does not end the others; only arguments are all checked
+// before the first call.
 #include "client/cli/sources.h"
 
 #include <unistd.h>
@@ -25,7 +33,7 @@ BulkSource MakeSource(const std::string& text, bool ids) {
   BulkSource made;
   made.status = CheckUtf8(text);
   if (!made.status.ok()) {
-    made.source.set_text(absl::CHexEscape(text));  // to show; a proto's string is UTF-8
+    made.source.set_text(absl::CHexEscape(text));  // for messages; a proto's string must be UTF-8
     return made;
   }
   if (!ids) {

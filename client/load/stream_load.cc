@@ -1,3 +1,17 @@
+// Measures streams of sound: RunStreamLoad has `streams` speakers, each of which speaks one source
+// after another at the pace of real time, times `speed`.
+//
+// 1. Run keeps the speakers in a queue by the time of their next piece, on one thread; it sleeps
+//    until the first is due, sends its piece (Speak), and puts it back. Speakers begin spread over
+//    the length of their first source, so that they do not all send at once.
+// 2. The client calls back for each message and at the end of a stream, on other threads:
+//    StreamTally counts and measures.
+// 3. If the run is stopped (^C), streams that are open are cancelled and do not count; else all of
+//    them are heard to their end.
+//
+// Measured are the time from the begin of a stream to its first word, the time from the end of the
+// speech to the summary (final latency), the real-time factor, how late this machine sent pieces
+// (lag), and whether a final text contradicted a text that was called stable.
 #include "client/load/stream_load.h"
 
 #include <algorithm>

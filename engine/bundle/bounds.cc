@@ -1,3 +1,17 @@
+// Checks the sizes of lists and texts in a serialised request before it is parsed. A parsed message
+// may take many times the memory of its bytes: a packed list of 16 million numbers takes 16 MB on
+// the wire and 64 MB after, and an empty message in a list takes 2 bytes on the wire and over 50
+// after. So the bounds are checked on the wire.
+//
+// 1. WireWalk::Message reads tag after tag and looks up the field. Fields that are unknown are
+//    skipped; the number of fields in all messages together is bounded (kMaxFields).
+// 2. Delimited: a text is compared with its bound, a message is walked through, a packed list is
+//    counted (Packed).
+// 3. Count adds up the elements of a repeated field, which may come in several pieces.
+//
+// MaxItems is the bound of a field: max_items of its rule in our .proto files, InferenceBounds for
+// the messages of Open Inference, whose .proto file is not ours to extend. The error names the path
+// of the field, "sources[3].ids.ids".
 #include "engine/bundle/bounds.h"
 
 #include <google/protobuf/wire_format_lite.h>
@@ -83,7 +97,8 @@ bool IsText(const FieldDescriptor& field) {
   return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
 }
 
-// Where the walk is: a field of the message that is open, and its element.
+// The place of the walk: the field that is open and the number of its element, and the place of the
+// message around it.
 struct Place {
   const Place* outer;
   const FieldDescriptor* field;
@@ -188,7 +203,8 @@ class WireWalk {
     return is_whole;
   }
 
-  // Numbers one after another. No number takes less than a byte, so few bytes need no look.
+  // A packed list of numbers. No number takes less than a byte, so a list whose bytes are within
+  // the bound need not be counted.
   bool Packed(const FieldDescriptor& field, int size, Counts& counts, const Place* place) {
     if (!field.is_repeated()) {
       return bytes_.Skip(size);

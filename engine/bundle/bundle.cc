@@ -1,3 +1,16 @@
+// Loads a bundle: the folder of one version of a model.
+//
+// 1. OpenFiles: the files of the folder. Links may only lead into the model's folder or the folders
+//    of --allow-links.
+// 2. ReadHead: model.textproto, checked (ParseModelConfig), the model's name (the folder's, if it
+//    is not set) and its version.
+// 3. LoadFiles: LoadOwnGraphs reads the graphs of encoder, decoder, predictor and joiner; LoadCodec
+//    the vocabularies; LoadFusion the ensemble, scorers, tables and what sound needs. CheckRest
+//    then checks the files that the manifest lists and nothing has read.
+// 4. ReadGolden: known requests and answers, by which the server tries the model.
+//
+// Nothing is compiled here; a Bundle holds the graphs and files as they are. An error says the
+// bundle, the field of model.textproto that names the file, and the file.
 #include "engine/bundle/bundle.h"
 
 #include <filesystem>
@@ -134,7 +147,7 @@ absl::Status LoadTransducer(BundleFiles& files, Bundle& bundle) {
   return absl::OkStatus();
 }
 
-// The graphs of the model's own encoder and of what searches by it.
+// The graphs of the model's encoder and of its decoder, CTC, tagger or transducer.
 absl::Status LoadOwnGraphs(BundleFiles& files, Bundle& bundle) {
   const v1::ModelConfig& config = bundle.config;
   if (config.has_encoder()) {

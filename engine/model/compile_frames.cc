@@ -1,3 +1,17 @@
+// Compiles the parts of a model that is searched by frames: CTC (CompileCtc), a tagger
+// (CompileTags) or a transducer (CompileTransducer). CompileFrames takes the bundle and the parts
+// that are compiled already (encoder, vocabulary) and returns a FramesPart: the kind of search, the
+// columns of a frame's scores, which of them is the blank, and the graphs or the output of the
+// encoder that give them.
+//
+// 1. Where the scores or frames come from: an output of the encoder (FindCtcOutput, FindTagOutput,
+//    FindEncoderFrames), or the request, if the model has no encoder.
+// 2. SetTokens: how many columns there are and which are tokens. The graph, the vocabulary and the
+//    place of the blank must agree: the blank is one of the tokens or the column after the last
+//    one.
+// 3. A tagger's CRF: ReadTransitions reads labels + 2 lines of scores.
+// 4. A transducer's predictor and joiner become steps over rows (ops::CompileTransducer).
+// 5. If the encoder is run chunk by chunk, how many frames a chunk gives (FramesOfChunk).
 #include "engine/model/compile_frames.h"
 
 #include <algorithm>
@@ -57,7 +71,7 @@ absl::Status CompileCtc(const v1::CtcConfig& config, const DecodeModel::Parts& p
   return absl::OkStatus();
 }
 
-// Every pass over a source takes labels^2 operations a position.
+// Bound of a CRF's labels: every pass over a source takes labels^2 operations a position.
 constexpr int64_t kMostCrfLabels = 1024;
 
 absl::StatusOr<std::unique_ptr<search::TagTransitions>> ReadTransitions(const std::string& content,

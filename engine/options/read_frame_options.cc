@@ -1,3 +1,17 @@
+// Reads v1::DecodeOptions into search::FrameOptions, for models that are searched by frames.
+// read_options.cc does the same for the search over tokens; what both have in common is
+// OptionTokens.
+//
+// FrameReader: SetSearch takes the numbers and checks them against the model's limits, SetTokens
+// the lists of tokens, SetAllowed a list that answers must come from, SetScorers the models that
+// score labels. Faults are collected with the names of the request's fields. FramePlan::Create then
+// checks the options as a whole.
+//
+// A search by frames asks n-gram models, lexicons and word counts label by label, through LabelsOf;
+// language models that are graphs are stepped over rows as in the other search (frames.scorers).
+//
+// ResolveFrameScoring gives the options for scoring a known target, where all alignments count and
+// no beam limits them.
 #include "engine/options/read_frame_options.h"
 
 #include <algorithm>
@@ -76,7 +90,8 @@ class FrameReader : private OptionTokens {
  private:
   void SetSearch(search::FrameOptions& frames) {
     frames.beam_size = merged_.beam_size();
-    // Of all that it finds, n_best texts are answered.
+    // With distinct texts, the search returns the whole beam, of which n_best different texts are
+    // answered.
     frames.n_best =
         merged_.distinct() == v1::DISTINCT_TEXT ? merged_.beam_size() : merged_.n_best();
     if (merged_.has_max_symbols_per_frame()) {
@@ -135,7 +150,7 @@ class FrameReader : private OptionTokens {
       frames.prefix = List("target_prefix", merged_.target_prefix());
     }
     frames.hotwords = Hotwords(merged_);
-    // Padding that is not the blank is never meant.
+    // Padding that is not the blank is never generated.
     const int pad = model().target().pad_id();
     if (pad >= 0 && pad != frames.blank && pad < frames.vocabulary_size) {
       frames.suppressed.push_back(pad);
@@ -169,7 +184,8 @@ class FrameReader : private OptionTokens {
         frames.scorers.push_back(std::move(wanted));
         continue;
       }
-      // Tokens that it rules out would take the places of those that it leaves.
+      // Tokens that the lexicon rules out would take places of the expansion from those that it
+      // allows.
       if (part.lexicon != nullptr && !merged_.has_expansion()) {
         frames.expansion = frames.vocabulary_size;
       }

@@ -1,3 +1,13 @@
+// The processors of a search: each is an option that bars tokens of a row or changes their scores.
+// A processor has a state per row (Start, Next, for those that need it) and writes rules for the
+// row's next step (Apply): bans, additions, a list of allowed tokens, a temperature. The scan
+// applies the rules of all processors in one pass over the scores.
+//
+// MakeProcessors makes the chain of a request; an option that is off has no processor and costs
+// nothing. They apply in the order of the chain: bias, repetition penalty, bans, constraints,
+// temperature, stop strings.
+//
+// A processor that does not depend on the row (depends_on_row) is applied once for all rows.
 #include "engine/search/processors.h"
 
 #include <algorithm>
@@ -28,8 +38,8 @@ class LogitBias final : public Processor {
   std::vector<TokenBias> biases_;
 };
 
-// Ends a row where what its tokens write behind the target prefix completes a stop string. Its
-// state is that of the strings, and below 0 as long as the row reads the prefix.
+// Ends a row when the text of its tokens after the target prefix completes a stop string. Its state
+// is that of StopStrings; below 0, it counts the tokens of the prefix that are left.
 class EndAtStrings final : public Processor {
  public:
   EndAtStrings(std::shared_ptr<const StopStrings> strings, size_t prefix)
@@ -51,8 +61,8 @@ class EndAtStrings final : public Processor {
   int64_t prefix_;
 };
 
-// Each distinct token of the row once: x < 0 ? x * r : x / r (Keskar et al. 2019, with the sign
-// rule that transformers and CTranslate2 use).
+// Scales the score of each distinct token of the row: x < 0 ? x * r : x / r (Keskar et al. 2019,
+// with the sign rule that transformers and CTranslate2 use).
 class RepetitionPenalty final : public Processor {
  public:
   explicit RepetitionPenalty(double penalty) : penalty_(static_cast<float>(penalty)) {}
@@ -65,7 +75,8 @@ class RepetitionPenalty final : public Processor {
   float penalty_;
 };
 
-// No n-gram twice: what followed the row's last n - 1 tokens before is banned.
+// Bans tokens that would complete an n-gram for the second time: those that followed an earlier
+// occurrence of the row's last n - 1 tokens.
 class NoRepeatNgram final : public Processor {
  public:
   explicit NoRepeatNgram(int size) : size_(static_cast<size_t>(size)) {}

@@ -1,3 +1,16 @@
+// Scores given targets, as a search without choices. It is stepped like a search (RowSearch), by
+// the same drivers: a row reads the target's tokens, and the token's log-probability is the one
+// that is watched.
+//
+// 1. The first step has one row for all targets: they begin with the same token. From then on each
+//    target has a row (Advance), until its last token.
+// 2. PrepareStep lists the next tokens of each row's targets as watched. Candidates are needed only
+//    for top_tokens.
+// 3. Take adds the token's log-probability, and those of fusion's scorers and of an ensemble's
+//    members, to the target's sums; at the end it computes the score as a search would: length
+//    penalty, coverage.
+//
+// num_known_steps lets the driver read several tokens of a target in one step, as with a prompt.
 #include "engine/search/target_scorer.h"
 
 #include <algorithm>
@@ -33,7 +46,7 @@ absl::Status CheckTargets(const SearchOptions& options, const std::vector<TokenS
   return absl::OkStatus();
 }
 
-// What of a request's options counts here.
+// The options that matter for scoring.
 SearchOptions Relevant(const SearchOptions& options, const std::vector<TokenSequence>& targets) {
   SearchOptions relevant;
   relevant.beam_size = static_cast<int>(targets.size());

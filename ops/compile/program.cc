@@ -1,3 +1,18 @@
+// A program: the nodes of a graph as a list of instructions, in order, each with its kernel. Values
+// are in slots; the outputs of a node have neighbouring slots. Constants and values that are known
+// are in their slots from the begin (constants_), so that a run copies this list of tensors, which
+// share their memory.
+//
+// 1. Compile makes a kernel for every selected node that is not known. A graph may be compiled into
+//    several programs (for example before, in and after a loop) that share slots.
+// 2. DropUnread frees constants that no kernel reads at run time: packed weights are copies in the
+//    kernels.
+// 3. Run executes all instructions and checks between them whether the thread was interrupted.
+//
+// RunRepeating serves values with one row that an instruction combines with many rows: the row is
+// repeated. RunRows lets a kernel read rows in place from a table, or share the sums of rows that
+// continue the same state. ReleaseViews frees outputs that are views of inputs, so that an input's
+// memory can be used again.
 #include "ops/compile/program.h"
 
 #include <algorithm>

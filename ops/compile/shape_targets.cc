@@ -1,3 +1,19 @@
+// Finds constant targets for Reshape and Broadcast whose targets are computed from shapes. Exports
+// compute targets as [batch, length, 8, 64] from Shape nodes; extents.cc knows each element of such
+// a target as a number or as a product of named extents (Extent). If the target can be written as a
+// constant, it no longer depends on the number of rows, and rows of several requests can be
+// computed together.
+//
+// 1. ReshapePattern: an extent that is that of the same axis of the data becomes 0 ("copy this
+//    axis"), one other unknown extent becomes -1 ("what is left"). Two unknown extents cannot be
+//    written.
+// 2. BroadcastTarget: an extent that the data already have becomes 1.
+// 3. CopyingPattern: a -1 that gives the data's own extent becomes 0 ("copy this axis").
+// 4. OpenPattern, OpenReshape: a graph that was exported with one row has a 1 in the target where
+//    rows go. PlaceOfRows finds that 1, and it becomes -1, if everything else agrees; OpenReshape
+//    also moves the rows to the front where the pattern moves them.
+//
+// Example: data [batch, length, 512], target [batch, length, 8, 64] becomes [0, 0, 8, 64].
 #include "ops/compile/shape_targets.h"
 
 #include <algorithm>
@@ -139,8 +155,8 @@ std::optional<Extent> ProductBefore(absl::Span<const Extent> extents, size_t axi
   return Product(extents.subspan(0, axis));
 }
 
-// The pattern with extents in the place of 0 and -1, for data of this shape in which the rows
-// count 1.
+// Replaces 0 and -1 of the pattern by extents, for data of this shape in which the rows count 1.
+// False if they are not known.
 bool Resolve(const std::vector<Extent>& one_row, bool special_zero, std::vector<Extent>& pattern) {
   std::optional<size_t> open;
   Extent others;

@@ -1,3 +1,23 @@
+// Cuts a transducer's graph into the parts that are computed at different times. `joined` is one
+// graph from a frame, the last tokens and the states to the scores, where predictor and joiner may
+// be mixed:
+//
+//   frame   -> frame part     -> cut values, once per frame -.
+//                                                              joiner -> scores
+//   tokens  -> predictor part -> cut values, once per token -'
+//
+// A search combines many hypotheses with each frame; without the cut, each combination would
+// compute what depends on only one of them again.
+//
+// 1. MakeKnownConstant: values that are known from shapes become constants, so that they tie
+//    nothing together.
+// 2. FindDependence: for each node, whether it depends on the frame, the tokens, or both. The
+//    scores must depend on both, the states not on the frame.
+// 3. Take: from the scores backwards, nodes that depend on both are the joiner's; where one reads a
+//    value that depends on one side only, and that is rows of floats (CanBeCut), the value is cut
+//    there.
+// 4. Build: Part copies each side with a Result per cut value, JoinerGraph copies the joiner with a
+//    Parameter per cut value.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -13,7 +33,7 @@
 namespace beamwright::ops {
 namespace {
 
-// What a node depends on; bits.
+// Bits: what a node depends on.
 constexpr int kFrame = 1;
 constexpr int kTokens = 2;
 constexpr int kBoth = kFrame | kTokens;
@@ -54,8 +74,9 @@ class Cutter {
   }
 
  private:
-  // What is known of one side's shape, as where a joiner expands one side to the other's extents,
-  // would tie the parts together although it depends on neither.
+  // Makes constants of values that are known although they read a Parameter, such as a shape to
+  // which a joiner expands one side. They would tie the parts together, although they depend on
+  // neither.
   void MakeKnownConstant() {
     std::vector<bool> reads_parameter(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -92,7 +113,7 @@ class Cutter {
     }
   }
 
-  // Rows of numbers whose other extents are known: what can be kept and gathered.
+  // Whether a value can be kept and gathered: rows of floats whose other extents are known.
   bool CanBeCut(ValueId value) const {
     const ValueInfo& info = graph_.info(value);
     if (!IsFloat(info.dtype) || !info.shape.has_rank() || info.shape.rank() == 0 ||
@@ -107,8 +128,8 @@ class Cutter {
     return true;
   }
 
-  // Puts a node into the joiner, and what it reads: cut off where that depends on one side alone,
-  // else computed there.
+  // Puts a node into the joiner, with the nodes that it reads; a value that depends on one side
+  // only is cut off if it can be, else it is computed in the joiner.
   absl::Status Take(int node) {
     std::vector<int> open = {node};
     while (!open.empty()) {

@@ -2,12 +2,15 @@
 // The XML of a layer has a port_map and back_edges:
 //
 //   <port_map>
-//     <input external_port_id="0" internal_layer_id="0" axis="1" stride="1"/>  a slice per
-//     iteration <input external_port_id="1" internal_layer_id="1"/>                      the same
-//     each time <output external_port_id="2" internal_layer_id="7" axis="1"/>            iterations
-//     joined
+//     <input external_port_id="0" internal_layer_id="0" axis="1" stride="1"/>
+//     <input external_port_id="1" internal_layer_id="1"/>
+//     <output external_port_id="2" internal_layer_id="7" axis="1"/>
 //   </port_map>
-//   <back_edges> <edge from-layer="6" to-layer="1"/> </back_edges>             a state
+//   <back_edges> <edge from-layer="6" to-layer="1"/> </back_edges>
+//
+// Parameter 0 of the body gets a slice of port 0 in each iteration; parameter 1 begins with the
+// value of port 1 and then gets result 6 of the iteration before, a state; port 2 is what result 7
+// gives, joined over the iterations.
 //
 // 1. ReadBackEdges: which result of the body an iteration passes to which parameter of the next
 //    one.

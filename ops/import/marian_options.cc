@@ -1,3 +1,12 @@
+// Reads the YAML text that Marian writes into its models, which says how the network is built.
+//
+// 1. SplitOptions reads the subset of YAML that Marian writes: "name: value" lines, lists as "-
+//    element" lines.
+// 2. Refuse: an option with a value that the importer does not build is an error, and so is an
+//    unknown option, unless its value turns it off (IsOff) or it has no effect on what the model
+//    computes (kPassedOver). A model that is built wrongly gives bad translations without an error,
+//    which is worse than a refusal. All refused options are listed at once.
+// 3. Read takes the numbers and flags of the layers, with Marian's defaults, in bounds.
 #include "ops/import/marian_options.h"
 
 #include <algorithm>
@@ -42,7 +51,7 @@ const std::vector<RequiredOption>& RequiredOptions() {
   return *options;
 }
 
-// The same of s2s and nematus.
+// The same for models of the types s2s and nematus.
 const std::vector<RequiredOption>& RequiredOptionsOfS2s() {
   static const auto* const options = new std::vector<RequiredOption>{
       {"type", "amun", {"transformer", "s2s", "nematus"}},
@@ -60,7 +69,8 @@ const std::vector<RequiredOption>& RequiredOptionsOfS2s() {
   return *options;
 }
 
-// Without effect on what a transformer computes: of other architectures, or of training alone.
+// Options without effect on what a transformer computes: they belong to other architectures or to
+// training.
 constexpr absl::string_view kPassedOver[] = {
     "bert-train-type-embeddings",
     "bert-type-vocab-size",
@@ -147,7 +157,7 @@ bool IsAmong(const Names& names, absl::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// Of an option that is not known: it does nothing.
+// Whether an unknown option is turned off by its value.
 bool IsOff(absl::string_view value) {
   static constexpr absl::string_view kOff[] = {"", "0", "false", "none", "null", "~"};
   return IsAmong(kOff, value);

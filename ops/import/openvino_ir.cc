@@ -1,3 +1,15 @@
+// Reads OpenVINO's IR: an .xml file with the graph and a .bin file with the weights.
+//
+// 1. ReadFiles opens the XML. The weights are opened too, but an error is kept until a constant
+//    needs them: a graph without constants has no .bin file.
+// 2. ParseXml bounds the text's size and the memory that pugixml will need for it (DocumentBytes
+//    counts elements and attributes before the document is parsed), then parses.
+// 3. A file may hold a <layer> instead of a <net>, as OpenVINO's document of TensorIterator shows
+//    one. WrapBareLayer puts a Parameter before each input port and a Result after each output
+//    port.
+// 4. BuildGraph (ir_net.cc, ir_layers.cc) translates layer by layer. It does not stop at the first
+//    fault: AllFaults joins them to one message, with the layers of unknown types, so that a user
+//    sees all at once.
 #include "ops/import/openvino_ir.h"
 
 #include <algorithm>
@@ -123,7 +135,8 @@ absl::Status CheckVersion(pugi::xml_node net) {
   return absl::OkStatus();
 }
 
-// Roughly what the document takes besides its text: elements and texts have a node each.
+// About the bytes that the parsed document takes besides its text: elements and texts have a node
+// each.
 int64_t DocumentBytes(absl::string_view xml) {
   constexpr int64_t kNode = 64;
   constexpr int64_t kAttribute = 40;
@@ -174,7 +187,7 @@ absl::Status UnknownLayersError(const IrImport& import) {
                    unlisted > 0 ? absl::StrCat("; and ", unlisted, " more") : ""));
 }
 
-// Everything that is in the way, in one message.
+// All faults of the file, in one message.
 absl::Status AllFaults(const IrImport& import, Graph graph) {
   std::vector<absl::Status> faults = import.faults;
   if (import.num_unknown > 0) {

@@ -1,3 +1,20 @@
+// The operators LSTMCell, GRUCell and RNNCell. A node becomes a CellKernel, which decides at load
+// how it runs:
+//
+// 1. Fused (IsFused): the usual LSTM, and the GRU with linear_before_reset, with packed weights,
+//    the usual activations and no peepholes. Products and gates are computed tile by tile
+//    (fused_cells.cc).
+// 2. Plain otherwise (plain_cell.cc).
+//
+// Besides Run, a fused cell has RunRows: rows that continue the same state (the rows of a beam)
+// share the product of that state (RowSources::families), and X may be rows of a table of products,
+// one per token, instead of products of embeddings (table_rows). Step computes one step on plain
+// pointers, for loops that run a cell over a whole sequence.
+//
+// Prepare checks the shapes of each run as the load did, because states come from requests; inputs
+// that have been packed need not be given (packed_ has their shapes).
+//
+// A cell has an instance of its operator for each precision of weights (CodeIn).
 #include "ops/kernels/cells.h"
 
 #include <utility>
@@ -52,7 +69,7 @@ class CellKernel final : public Kernel, public RowSourceKernel, public CellSteps
     return absl::OkStatus();
   }
 
-  // The sums of the state's product stand alone.
+  // A fused cell computes the sums of the state's product apart, so that rows can share them.
   int state_input() const override { return IsFused() ? kStateInput : -1; }
   int table_input() const override { return options().input_is_product && IsFused() ? 0 : -1; }
   absl::Status RunRows(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
@@ -91,7 +108,7 @@ class CellKernel final : public Kernel, public RowSourceKernel, public CellSteps
 
   const CellOptions& options() const { return cell_.options(); }
 
-  // Checks what the run is given, and makes room for its outputs.
+  // Checks the shapes of the run's inputs, and makes room for its outputs.
   absl::Status Prepare(absl::Span<const Tensor* const> inputs, const RowSources& sources,
                        absl::Span<Tensor> outputs) const {
     RuntimeResults results(outputs.size());

@@ -1,3 +1,20 @@
+// The element-wise functions that follow a convolution, such as a bias and an activation, applied
+// to its sums while they are in the cache instead of in a pass over the whole output.
+//
+// Make takes a chain of functions (ChainOptions) whose first operand is the convolution's output
+// and whose other operands are constants: numbers, or one number per channel.
+//
+// 1. TakeBias, TakeHardSwish and TakeClamp recognise the usual ends: y + bias; y clamp(y + 3, 0, 6)
+//    / 6; ReLU and Clamp. These are one loop (AddAndClamp, ApplyHardSwish).
+// 2. Other functions are steps that run over blocks of kBlock elements (RunSteps), one function
+//    after another, with results in a scratch buffer.
+//
+// Run is for one channel's values: every constant is a number then. RunPlanes is for whole planes
+// [channels, positions], of few positions each, where calls per channel would be short: the
+// constants are spread to one per element, so that blocks need not end with channels.
+//
+// A function may be taken into the fused beginning only if no later one reads what comes before it
+// (ReadsBefore).
 #include "ops/kernels/convolution_end.h"
 
 #include <algorithm>
@@ -14,7 +31,8 @@ namespace {
 constexpr int64_t kBlock = 512;     // elements that pass through all steps at a time
 constexpr int64_t kWorkOfStep = 4;  // multiply-adds that a step of an element is worth
 
-// Whether functions [from, ..) read what one before them gave, but the last of these.
+// Whether functions from number `from` on read a value from before function from - 1, that is, the
+// convolution's output or the result of an earlier function.
 bool ReadsBefore(const ChainOptions& chain, int64_t num_inputs, int64_t from) {
   return std::any_of(chain.functions.begin() + from, chain.functions.end(),
                      [&](const ChainOptions::Function& function) {

@@ -1,3 +1,19 @@
+// The rectangles of outputs that a convolution computes one after another, and the copies of the
+// data that they read. A convolution is a product of the filter with a matrix that has a column per
+// output and a row per element of the window; that matrix would be many times the data (9 times for
+// a window of 3 x 3). Instead:
+//
+// 1. ConvolutionTiling divides the outputs into tiles whose part of the data fits into a
+//    second-level cache; into more tiles, if threads would have no work.
+// 2. Load copies a tile's part of the data, with zeros for the padding. With a stride, columns are
+//    sorted by phase (column modulo stride), so that the operands of neighbouring outputs are
+//    neighbours in the copy.
+// 3. PackStrip takes kStripColumns outputs and copies their operands, row by row of the matrix,
+//    into a strip that the product's kernel reads. offsets_ says where in the copy each row of the
+//    matrix begins, for the tile's first output; an output's place is added. Outputs from several
+//    lines of the tile are several segments.
+//
+// A convolution with a window of 1 and stride 1 reads the data in place.
 #include "ops/kernels/convolution_tiles.h"
 
 #include <algorithm>
@@ -9,10 +25,11 @@
 namespace beamwright::ops {
 namespace {
 
-// Floats of a copy: what a second-level cache holds next to a panel and a part of the filter.
+// Most floats of a copy: a second-level cache holds it together with a panel and a part of the
+// filter.
 constexpr int64_t kMostCopy = int64_t{1} << 16;
 
-// What the window covers, from its first element to its last.
+// Elements that the window covers, from its first to its last.
 int64_t Span(const WindowAxis& axis) { return (axis.kernel - 1) * axis.dilation + 1; }
 
 bool IsTrivial(const WindowAxis& axis) {
@@ -32,8 +49,8 @@ BW_ALWAYS_INLINE inline void Copy(const float* from, float* to) {
   }
 }
 
-// Segments are copied in their order and to the end of a line or further: each overwrites what the
-// ones before it copied too much.
+// Copies segments in their order, each kCount floats long, which may be more than it has: the next
+// one overwrites the excess.
 template <int64_t kCount>
 void CopySegments(const float* base, const std::vector<int64_t>& offsets, const Segment* segments,
                   int64_t num_segments, float* strip) {
@@ -125,7 +142,8 @@ ConvolutionTile ConvolutionTiling::tile(int64_t index) const {
   return tile;
 }
 
-// One row of data, or null in the padding, from the column that output x reads first.
+// Copies one row of the data from the column that output x reads first; zeros if `from` is null, in
+// the padding.
 void ConvolutionTiling::CopyRow(const float* from, int64_t x, float* to) const {
   const WindowAxis& width = geometry_.axes[2];
   if (from == nullptr) {

@@ -1,3 +1,13 @@
+// Activations with parameters, element by element: Clamp (attributes min, max), Elu and Gelu
+// (attributes), HardSigmoid, Selu and Swish (parameters are inputs of one element), PReLU (a slope
+// per channel or broadcast). Those without parameters are in elementwise_unary.cc.
+//
+// Each operator is a struct with Parse (attributes), Shapes (checks and the output's shape),
+// Compute, and, where rows of several requests may stand on different axes, Rows; CodeOf makes an
+// operator of it. MapElements applies a lambda to all elements of a contiguous tensor, which the
+// compiler vectorizes.
+//
+// f16 and bf16 are widened to f32 first and rounded once at the end (WidensHalves).
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -189,7 +199,7 @@ struct PreluOp {
     return data.rank() > 0 && slope.rank() == 1 &&
            data.dim(ChannelAxis(data.rank())) == slope.dim(0);
   }
-  // The slope's shape with the axes that its place among data's calls for.
+  // The slope's shape, with axes of 1 appended so that it broadcasts along the channels.
   static Shape AlignedSlope(const PartialShape& data, const PartialShape& slope) {
     Shape dims = slope.dims();
     if (IsPerChannel(data, slope)) {

@@ -1,3 +1,19 @@
+// LSTM and GRU cells in which the gates are computed right after the products, while the sums are
+// in the cache. A step is split into tiles: some rows and some units (columns of every gate).
+//
+// 1. Tiling: as many rows as keep the sums in the second-level cache; more tiles, also of units, if
+//    the threads outnumber them or the weights exceed the cache. Units are split at strips of the
+//    packed weight.
+// 2. Products::Input and Recurrent multiply the tile's rows of X and H by the tile's columns of W
+//    and R. The rows of X and H are prepared (quantised, for example) once, for all tiles.
+// 3. LstmGates or GruGates (gates.h) compute the gates of a row from both sums.
+//
+// Families. The rows of a beam often continue the same state. H then has a row for each state, and
+// its product is computed once per state, not per row; FamilyByFamily sorts the rows of X so that
+// those of a state are neighbours, and a tile of states has a contiguous tile of X. If X is given
+// as products (a table with a row per token), only H is multiplied.
+//
+// Bits do not depend on tiles or families: each sum is computed alone, in the same order.
 #include "ops/kernels/fused_cells.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// Gather: elements of `data` along an axis, by indices,
+//
+//   out[b..., i..., k..., j...] = data[b..., i..., indices[b..., k...], j...]
+//
+// with batch_dims axes b that data and indices share. Negative indices count from the end; others
+// outside the axis are errors.
+//
+// GatherOp copies blocks of bytes of any type. If the data are an embedding table that is known at
+// load, rows are read from a table that all graphs of a model share: TableKernel for f32 tables,
+// kept in fewer bits where the model's precision allows it; ByteTableKernel for tables of 8-bit
+// integers.
 #include <cstring>
 
 #include "ops/kernels/indices.h"

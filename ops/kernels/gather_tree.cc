@@ -1,3 +1,21 @@
+// GatherTree: walks a beam search's tree of parents from the last step to the first and writes each
+// beam's tokens in order.
+//
+//   step_ids, parent_ids [steps, batch, beams], max_seq_len [batch], end_token -> final_ids
+//
+// For each beam k of batch entry b: from step max_seq_len[b] - 1 upwards, final_ids[t, b, k] is
+// step_ids[t, b, at], and `at` becomes parent_ids[t, b, at]. Steps from max_seq_len on, and
+// everything after the first end token, become end tokens.
+//
+// 1. Compute makes blocks of batch entries, about kBlockColumns beams each, for the threads.
+// 2. Block goes up step by step for all beams of the block at once (TakeStep), so that the rows of
+//    a step are read in order; following one beam to the top before the next would touch a new page
+//    for every element.
+// 3. FillBehindEnds.
+//
+// A parent outside [0, beams) is an error with its place (Describe); of several the first column's
+// is reported, whatever the threads did first. Ids may be floats, as the operator's definition
+// allows (ToWhole).
 #include "ops/kernels/gather_tree.h"
 
 #include <algorithm>
@@ -54,7 +72,7 @@ struct Tree {
   T* final_ids;
   int64_t steps, batch, beams;
 
-  // Where a column's way up ended: at an invalid parent.
+  // An invalid parent, at which a column's way up ended.
   struct BadParent {
     int64_t step = -1;  // -1: nowhere; steps: max_seq_len is not a number
     int64_t beam = 0;   // the beam that has the parent
@@ -105,8 +123,8 @@ struct Tree {
     return bad;
   }
 
-  // One step up for the beams of one batch entry: their ids, and where they go on. The first beam
-  // whose parent is invalid, or `beams`.
+  // Goes one step up for the beams of one batch entry: writes their ids and moves `at` to the
+  // parents. Returns the first beam whose parent is invalid, or `beams`.
   int64_t TakeStep(int64_t t, int64_t row, int64_t* at, int64_t* first_end) const {
     const auto end = Comparable(end_token);
     for (int64_t k = 0; k < beams; ++k) {

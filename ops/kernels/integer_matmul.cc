@@ -1,3 +1,18 @@
+// MatMulInteger and QLinearMatMul of ONNX: products of matrices of 8-bit integers with zero points,
+//
+//   y[m, n] = sum over k of (a[m, k] - a_zero[m]) (b[k, n] - b_zero[n])
+//
+// MatMulInteger gives the sums as i32; QLinearMatMul scales them by a_scale b_scale / y_scale,
+// rounds to even and saturates to 8 bits.
+//
+// 1. PackedIntegerKernel, if b is a matrix that is known at load: integer_product.cc packs it and
+//    takes the zero points off at the end.
+// 2. MultiplyIntegers otherwise: directly as the formula says, in 64 bits, rows shared out among
+//    threads.
+//
+// Zero points and scales may be one number, or one for each row of a or column of b
+// (ExpandIntegers, ExpandFloats). IntegerProductRows says when a product of several requests can be
+// computed together: the numbers of a's rows must go along with these rows.
 #include <cmath>
 #include <vector>
 
@@ -44,8 +59,8 @@ bool IsOne(const InputInfo& input) {
   return input.shape.is_static() && NumElements(input.shape.dims()) == 1;
 }
 
-// Whether what goes with an operand (`own`: its rows) goes along with its rows: one value for all,
-// or one for each row, standing where the operand's rows stand. A list for each column of b does
+// Whether a scale or zero point goes along with its operand's rows (`own`): it is one value for
+// all, or one for each row on the same axis as the operand's rows. A list for each column of b does
 // not hinder rows of a; `is_list` says that this is one.
 bool GoesAlong(const RowInfo& own, const InputInfo& operand, const RowInfo& rows,
                const InputInfo& value, bool is_list) {

@@ -1,3 +1,20 @@
+// Products of a matrix of bytes with a packed matrix of bytes that is known at load. The
+// instructions for such products multiply unsigned bytes of a by signed bytes of b. So both are
+// brought into that form, and what this adds is taken off the sums:
+//
+//   sum (a - a0) (b - b0) = sum a b - a0 sum b - b0 (sum a - depth a0)
+//
+// 1. PackedIntegers (once): subtracts 128 from b if it is unsigned, packs strips of columns in
+//    groups of four bytes along the depth, and keeps the sum and the zero point of each column.
+// 2. UnsignedRows::Read (each run): flips the top bit of a if it is signed, which adds 128, pads
+//    the depth to a multiple of four, and sums up the rows if some column has a zero point.
+// 3. ForEachStretch shares out the columns among threads; SumByteStrips computes the sums of a
+//    block of rows and columns.
+// 4. WriteSums or WriteNumbers take off what the zero points add (TakeOffZeros) and write i32, or
+//    floats scaled and with the bias and an addend, while the block is in the cache.
+//
+// Sums wrap around in 32 bits, in unsigned arithmetic, where that is defined; the result is exact
+// if it fits into 32 bits.
 #include "ops/kernels/integer_product.h"
 
 #include <algorithm>
@@ -34,7 +51,7 @@ uint32_t SumOf(const uint8_t* bytes, int64_t count) {
   return sum;
 }
 
-// What zero points add to a sum, taken off: the row's times the sum of the column, and, where
+// Takes off a sum what zero points add to it: the row's times the sum of the column, and, where
 // columns have zero points, the column's times the sum of the row.
 template <bool kColumnZeros>
 BW_ALWAYS_INLINE inline int32_t TakeOffZeros(int32_t sum, uint32_t row_zero, uint32_t column_sum,
@@ -43,7 +60,7 @@ BW_ALWAYS_INLINE inline int32_t TakeOffZeros(int32_t sum, uint32_t row_zero, uin
   return static_cast<int32_t>(kColumnZeros ? left - row_sum * column_zero : left);
 }
 
-// A stretch of a row of sums, and what it needs.
+// A stretch of a row of sums, with the zero points and sums of its row and columns.
 struct Stretch {
   const int32_t* sums;
   uint32_t row_zero;

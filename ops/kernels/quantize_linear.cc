@@ -1,3 +1,14 @@
+// QuantizeLinear and DequantizeLinear of ONNX:
+//
+//   quantize:    y = saturate(round(x / scale) + zero)       f32 to integers of 8 or 16 bits
+//   dequantize:  y = (x - zero) scale                        integers to f32
+//
+// A scale is one number, one for each element of an axis, or, with block_size, one for each block
+// of elements along the axis. ForEachScale visits all elements with the index of their scale; zero
+// points have the scale's shape. Rounding is to even, as nearbyint does it.
+//
+// Models rarely run these on large tensors at run time: passes fold weights and fuse quantised
+// products (integer_matmul.cc). So the loops are simple.
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,15 @@
+// ScatterUpdate and ScatterND: a copy of `data` in which elements at given places are replaced by,
+// or combined with, updates. Other scatter operators share the functions at the top.
+//
+//   ScatterUpdate   out[i..., indices[m...], j...] = updates[i..., m..., j...]
+//   ScatterND       out[indices[k..., :], j...]    = updates[k..., j...]
+//
+// ScatterND's tuples of indices name the first axes (TupleOffsets makes offsets of them, and checks
+// them). With a reduction (sum, sub, prod, min, max) an update is combined with what is at its
+// place; several updates of one place are applied in order.
+//
+// Rows of several requests can be scattered together if the indices are the same for all of them
+// and do not name the axis of the rows (Rows).
 #include "ops/kernels/scatter.h"
 
 #include <cstring>

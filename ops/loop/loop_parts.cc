@@ -1,3 +1,18 @@
+// Slices of a loop's inputs and the joining of its outputs.
+//
+// Slicer gives the part of an input that iteration i reads: elements [first + i step, + part_size)
+// of an axis. If the parts are contiguous and not small, a part is a view of the input; else it is
+// copied (Take). TakeRows gives the first rows only, when a batch shrinks because shorter sources
+// have ended; Rows gives a view as a matrix for cells that read rows in place.
+//
+// Collector joins the parts that iterations give, along an existing axis or a new one. If the
+// number of iterations is known, the output is allocated with the first part and each part is
+// written to its place (Start, Place); else the parts are kept and joined at the end (Finish).
+// AddRows fills the rows of sources that have ended with zeros. Sizes are checked before memory is
+// taken, as trip counts come from requests.
+//
+// A tensor is seen as [outer, axis, inner] (AxisView), so that a part is `outer` pieces of
+// contiguous bytes.
 #include "ops/loop/loop_parts.h"
 
 #include <algorithm>
@@ -10,7 +25,8 @@
 namespace beamwright::ops {
 namespace {
 
-// Of a tensor that is held: its buffer's rounding and its shape's, on the heap.
+// Bytes that a tensor takes besides its elements: the rounding of its buffer, and its shape on the
+// heap.
 constexpr int64_t kTensorBytes = static_cast<int64_t>(sizeof(Tensor)) + 256;
 // A smaller part is copied as fast as a view of it is made.
 constexpr int64_t kMinViewBytes = 1024;

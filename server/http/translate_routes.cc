@@ -1,3 +1,15 @@
+// The paths of LibreTranslate (/translate, /translate_file, /detect, /languages,
+// /frontend/settings) and of DeepL (/v2/translate, /v2/languages, /v2/usage), so that programs
+// written for these services can call this server. Both are forms of the same TranslateRequest.
+//
+// 1. Handle finds the route and checks its method. Settings and health need no credentials.
+// 2. AdmitByKey: keys come as a bearer token, as "DeepL-Auth-Key KEY", or in the body (api_key,
+//    auth_key), which is therefore read here, but only if no header has the key.
+// 3. Translate and HandleDeepL read the body into a TranslateRequest and answer when the translator
+//    calls back (AnswerLater). What the form of the answer depends on is kept apart, since the
+//    request moves into the translator.
+// 4. Errors have each service's form (LibreErrorReply, DeepLErrorReply) and name the member of its
+//    body, not the field of our message (InMembers, InDeepLMembers).
 #include "server/http/translate_routes.h"
 
 #include <algorithm>

@@ -2,8 +2,7 @@
 // become text. A graph has only a number of columns; the vocabulary may have fewer or more lines
 // than that, and each toolkit has its own place for the blank.
 //
-//   columns = tokens of the vocabulary + (a blank without a line) + (durations) + (a space, of
-//   pictures)
+//   columns = tokens of the vocabulary + (a blank without a line) + (durations) + (a space)
 //
 // 1. UseTokens reads a list of tokens. Empty lines at the end are tokens if columns are left for
 //    them (KeepEmptyTail); symbols #0, #1 that icefall appends are dropped if columns are missing

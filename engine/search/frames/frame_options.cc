@@ -1,3 +1,12 @@
+// Checks the options of a search by frames (Validate) and prepares what all searches of one call
+// share (FramePlan): the processors that bar labels, the labels that are open at every step, and
+// what a hotword earns at the begin.
+//
+// 1. Validate collects all faults: CheckModel (columns, blank, durations), CheckKind (options that
+//    the kind of search does not have), CheckNumbers, CheckLabelOptions, CheckScorers.
+// 2. FramePlan: MakeMasks makes the processors, the same as those of the search over tokens. Those
+//    that do not depend on a hypothesis are applied once (FindOpenLabels), so that a step only
+//    looks at open labels.
 #include "engine/search/frames/frame_options.h"
 
 #include <algorithm>
@@ -112,7 +121,7 @@ void CheckNumbers(const FrameOptions& options, FrameFaults& faults) {
   if (!(options.frame_beam >= 0) || !std::isfinite(options.frame_beam)) {
     faults.Add("frame_beam is ", options.frame_beam, ", must be finite and at least 0");
   }
-  // Beyond that, f32 logits leave f64.
+  // Beyond this range, f32 logits exceed the range of f64.
   faults.CheckRange("temperature", options.temperature, 1e-6, 1e6);
 }
 
@@ -159,7 +168,7 @@ void CheckScorers(const FrameOptions& options, FrameFaults& faults) {
                     kMaxScorers);
 }
 
-// The processors that they share with the search over tokens.
+// The processors that searches by frames share with the search over tokens.
 std::vector<std::unique_ptr<const Processor>> MakeMasks(const FrameOptions& options) {
   SearchOptions shared;
   shared.vocabulary_size = options.vocabulary_size;
@@ -236,7 +245,7 @@ void FramePlan::FindOpenLabels() {
   for (const LogitEdit& edit : everywhere.edits()) {
     open[static_cast<size_t>(edit.token)] = false;
   }
-  // The prefix is the request's own word.
+  // A prefix is what the request asks for: no mask bars it.
   for (const int32_t label : options_.prefix) {
     open[static_cast<size_t>(label)] = true;
   }

@@ -1,3 +1,22 @@
+// The label sequences of all hypotheses of a search by frames, as a tree: a node is a sequence, its
+// parent the sequence without the last label. Hypotheses share nodes, so that a step copies
+// nothing, and two alignments of the same labels meet in the same node, where they can be merged.
+//
+// A node has, besides its label: the states of the processors and scorers after these labels, the
+// sums of the scorers, and the reward and score so far. Extend makes a child, or returns it if it
+// exists, and computes these from its parent (GainOfLabel). Nodes are counted by holders and freed
+// when the last one goes (Drop); their places are used again.
+//
+// 1. Extend, Keep and Drop: the tree.
+// 2. GainOf: what a label would add to a hypothesis' score, with hotwords' promise, which a later
+//    label may take back.
+// 3. TakeSlot and MakeRules: a node that a decoder or joiner must step gets a slot, a row of the
+//    next step, with the rules for its scores.
+// 4. Score: the final score of a hypothesis, with ends of the scorers and the length penalty.
+//
+// A LabelKey is a node plus a label that has not become a node yet; Normal gives both forms of a
+// sequence the same key. OrderedBefore orders sequences by length, then by labels, so that results
+// do not depend on the order of work.
 #include "engine/search/frames/label_histories.h"
 
 #include <algorithm>
@@ -11,7 +30,8 @@
 namespace beamwright::search {
 namespace {
 
-// As it counts: at most 0, and where it is subtracted no lower than kLeastSubtracted.
+// A scorer's log-probability as it counts: at most 0, and, if it is subtracted, at least
+// kLeastSubtracted.
 double Counted(float log_prob, float weight) {
   const double value = log_prob <= 0 ? log_prob : log_prob > 0 ? 0 : kLogZero;
   return weight < 0 ? std::max<double>(value, kLeastSubtracted) : value;
@@ -127,7 +147,8 @@ bool LabelHistories::OrderedBefore(LabelKey a, LabelKey b) const {
   if (depth_a != depth_b) {
     return depth_a < depth_b;
   }
-  // From the end to where they meet: the first difference is the last that is seen.
+  // Goes back from the ends to where the sequences meet: the difference that is seen last is the
+  // first one.
   bool before = false;
   const auto back = [this](LabelKey& key) {
     const int32_t last = key.label >= 0 ? key.label : label(key.node);
@@ -261,7 +282,7 @@ void LabelHistories::MakeRules(int32_t node, SlotRules& rules) {
   }
   for (size_t i = 0; behind_prefix >= 0 && i < plan_->masks().size(); ++i) {
     const Processor& mask = *plan_->masks()[i];
-    // Without a prefix, what is barred everywhere is no row's own business (open_labels).
+    // Without a prefix, labels that are barred everywhere are no rule of a row (open_labels).
     if (!is_ctc || mask.depends_on_row() || !options.prefix.empty()) {
       mask.Apply({scratch_, behind_prefix, states(node)[i]}, rules.buffer);
     }
