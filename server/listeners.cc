@@ -1,3 +1,15 @@
+// Starts the listeners of the server: gRPC (ListenForCalls), HTTP and administration (Listen),
+// WebSocket (ListenForStreams), probes and metrics (ListenForProbes). An address "none" means no
+// listener; an error names the flag.
+//
+// OtherConflicts: if one port is taken, the other addresses are tried too, so that an operator sees
+// all ports that are taken, rather than one per start.
+//
+// LogWhoMayCall says at the start whether other machines can call, and what to set so that they
+// can, or so that they need credentials.
+//
+// ConnectionBoundsOfFiles and WarnOfFiles: each connection takes a file; HTTP gets a quarter of
+// them.
 #include "server/listeners.h"
 
 #include <spdlog/spdlog.h>
@@ -20,7 +32,7 @@
 namespace beamwright {
 namespace {
 
-// Why a listener does not start, with the flag that says where it listens.
+// The error why a listener does not start, with the flag of its address.
 absl::Status OfFlag(const char* flag, const absl::Status& why) {
   return absl::Status(why.code(), absl::StrCat(flag, ": ", why.message()));
 }

@@ -1,3 +1,11 @@
+// What a load test asks and computes about the server and the client's machine:
+//
+// 1. AskServerName: the server's name and version, over the protocol that is measured.
+// 2. ScrapeMetrics, ParseMetrics: the server's metrics in Prometheus' text format, before and after
+//    the run. MetricsBetween gives what counters gained, and the last values of gauges.
+// 3. ClientBottleneck: whether the run says more about this machine than about the server: calls
+//    that were due but never sent, calls that were sent late, or CPUs that were all in use. Such a
+//    run is called invalid, as its latencies are those of the client.
 #include "client/load/server_facts.h"
 
 #include <grpcpp/client_context.h>
@@ -26,7 +34,7 @@ namespace beamwright::client {
 
 namespace {
 
-// One answer of a strange server.
+// Bound of an answer, whatever server it is.
 constexpr size_t kMaxMetricsBytes = 16 << 20;
 
 absl::StatusOr<std::string> Get(httplib::Client& client, const std::string& path,

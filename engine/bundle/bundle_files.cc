@@ -1,3 +1,11 @@
+// Opens the files of a bundle. A path in model.textproto is untrusted: it must be relative, without
+// "..", and what it resolves to, links included, must be inside one of the allowed folders
+// (Resolve).
+//
+// If the bundle has a manifest (as sha256sum writes it), every file that is read is compared with
+// its digest, and files that are listed but not read are compared at the end (CheckRest). The
+// digest of a large file, such as weights, is computed on another thread while the graph is
+// compiled (ops::CheckMeanwhile); the load fails if it differs.
 #include "engine/bundle/bundle_files.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,14 @@
+// Finds models and versions in folders, and whether a folder has changed.
+//
+//   repository/MODEL/VERSION/model.textproto     ScanRepository: all models
+//   MODEL/VERSION/... or a bundle itself         FindModel: one model
+//
+// Versions are numbers without leading zeros, sorted from the newest.
+//
+// StateOf makes a fingerprint of a bundle's folder: names, sizes, inodes and times of all files,
+// also of those that links lead to, so that the server sees a change without reading the files.
+// FolderWalk goes level by level, each folder once, as links may form circles; it is bounded in
+// depth and entries, since a link may lead to a whole disk.
 #include "engine/bundle/repository.h"
 
 #include <sys/stat.h>
@@ -21,9 +32,9 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxVersionDigits = 18;
 constexpr int kMaxDepth = 5;         // of folders in a model's folder
 constexpr int kMaxListed = 100'000;  // entries of a repository or a model's folder
-// Entries of a bundle, its subfolders and what its links lead to. Beyond, the files in the folder
-// itself decide whether it has changed: a link to a whole disk must not keep the loader busy for as
-// long as the disk is large.
+// Bound of the entries of a bundle, its subfolders and what its links lead to. With more entries,
+// only the files in the folder itself decide whether it has changed: a link to a whole disk must
+// not keep the loader busy for as long as the disk is large.
 constexpr int kMaxWalked = 10'000;
 
 // Names of the folders in `path`; links to folders count.
@@ -48,7 +59,7 @@ absl::StatusOr<std::vector<std::string>> ListFolders(const fs::path& path) {
   return names;
 }
 
-// Looks at a folder and at what its links lead to, level by level, each folder once: links among
+// Walks through a folder and what its links lead to, level by level, each folder once: links among
 // folders may lead back up, or multiply the ways to a folder with every level.
 class FolderWalk {
  public:

@@ -1,3 +1,17 @@
+// One request that is searched by frames (CTC, transducer, tagger): a whole source, or a stream
+// that is cut into segments.
+//
+// 1. A source in chunks: wants_chunk says when the encoder may read the next one, TakeChunk takes
+//    its frames. A whole source waits for all of them (TakeWhole).
+// 2. A stream: Announce gives the search one frame after another and ends a segment by an endpoint
+//    rule (a pause of some length), at most_frames, or at the end of the stream. KeepSegment keeps
+//    the segment's answer, LeaveSegment begins the next one.
+// 3. Memory: a stream's segment may grow, so that its price is paid in steps (MakeRoom), and given
+//    back after a long segment (GiveBackRoom); DropRead frees frames that the search has read.
+// 4. EnterPhase: when the search is done, hypotheses may be scored over all alignments
+//    (wants_full_sum), as a second phase.
+// 5. ReportProgress: segments that have ended, labels that cannot change any more, and provisional
+//    hypotheses. Cut ends the request early with what it has.
 #include "engine/frames/frame_request.h"
 
 #include <algorithm>
@@ -23,8 +37,8 @@ bool FrameRequest::wants_chunk() const {
   if (chunks == nullptr || is_answered || !chunks->has_chunk()) {
     return false;
   }
-  // A stream's search reads what came of one chunk while the encoder reads the next; frames of more
-  // than that would only be held.
+  // The search of a stream reads the frames of one chunk while the encoder reads the next; further
+  // frames would only be held.
   const int64_t unread = num_frames - segment_begin - num_announced;
   return !is_stream() || unread <= model->parts().frames->chunk_frames;
 }
@@ -181,7 +195,8 @@ void FrameRequest::ReportProgress() {
   Progress progress;
   progress.segments.swap(ended);
   const size_t known = stable.size();
-  // Of a stream that is over all is in its segments; its search is still that of the last one.
+  // A stream that is over has all labels in its segments, while its search is still that of the
+  // last one.
   if (!is_stream() || !is_done) {
     frame_search()->AddStableLabels(stable);
   }

@@ -1,3 +1,13 @@
+// One request of a transducer: what it keeps of its frames, and how its search or scoring starts.
+// The driver steps predictor and joiner for all requests (frame_driver.cc).
+//
+// 1. Start (an encoded source), StartAlone (frames that the request brings) or TakePiece (a
+//    stream's next frames).
+// 2. FramesOfJoiner runs the part of the joiner that depends on frames only, once for all frames,
+//    in parts of kFramesPerRun, and keeps its results: a step then reads rows of them.
+// 3. DropFrames copies what is still needed, so that the memory of read frames is freed.
+// 4. StartSearch: a new search per segment of a stream. If the segment before was cut in the middle
+//    of speech, the predictor continues from its last tokens (last_tokens).
 #include "engine/frames/transducer_request.h"
 
 #include <algorithm>
@@ -15,7 +25,7 @@ namespace {
 
 using ops::Tensor;
 
-// Frames of one run of what the joiner computes of them: memory for its values stays bounded.
+// Frames of one run of the joiner's part for frames: it bounds the memory of its values.
 constexpr int64_t kFramesPerRun = 512;
 
 // The rows of one tensor, then those of the other.

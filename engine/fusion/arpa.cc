@@ -1,3 +1,21 @@
+// Reads n-gram models in the ARPA format:
+//
+//   \data\
+//   ngram 1=4
+//   ngram 2=2
+//
+//   \1-grams:
+//   -1.2  the   -0.3          log10 probability, words, log10 back-off weight
+//   \2-grams:
+//   -0.4  the cat
+//   \end\
+//
+// ReadCounts bounds the counts by what the rest of the file can hold, ReadSection reads the n-grams
+// of one order and compares their number. Words become tokens by `token_of`; an n-gram with a word
+// that is no token is left out, as nothing ever asks for it. ReadArpaWords reads the unigrams only,
+// for models of words whose words become tokens later.
+//
+// UnpackGzip unpacks files in memory, with a bound on how much they may grow.
 #include "engine/fusion/arpa.h"
 
 #include <zlib.h>
@@ -20,7 +38,7 @@
 namespace beamwright::fusion {
 namespace {
 
-// What a message shows of a line or word.
+// A line or word as messages show it.
 std::string Shown(absl::string_view text) {
   constexpr size_t kMost = 60;
   return absl::StrCat("'", absl::CHexEscape(text.substr(0, kMost)),

@@ -1,3 +1,13 @@
+// Makes the tensors that encoders and decoders read, and takes the results of one source out of
+// those of several.
+//
+// 1. EncoderInputs: the sources of a batch, further inputs, and lengths or a mask. A mask hides
+//    nothing, as positions after a source's end are cut off from the results instead (see below).
+// 2. DecoderInputs: for each input of a decoder the encoder's result, the source's length, or a
+//    constant (ConstantInput; a state that grows starts with the extent 0).
+// 3. ResultOfSource: the row of a source within a result of the batch, if the result has rows, and
+//    its first positions, if sources were padded. Which axes count rows and positions was proven
+//    when the model was compiled (RowProof).
 #include "engine/model/model_inputs.h"
 
 #include <algorithm>
@@ -12,7 +22,7 @@ using ops::Tensor;
 
 namespace {
 
-// `what` is named by an error.
+// A tensor filled with a value. Errors name `what`.
 absl::StatusOr<Tensor> Filled(ops::DType dtype, const ops::Shape& shape, float value,
                               const std::string& what) {
   BW_RETURN_IF_ERROR(Annotate(ops::CheckedNumElements(shape).status(), what));

@@ -1,3 +1,13 @@
+// Reads PNG and JPEG files. A picture comes from outside, so that its size is known before memory
+// is taken for its pixels:
+//
+// 1. ReadHead reads kind, width, height, channels and orientation from the head of the file
+//    (PngHead: chunks; JpegHead: markers), without decoding. Both walk with checked lengths.
+// 2. DecodeBytes says how much memory decoding will take, so that the caller can account for it: a
+//    progressive JPEG needs all its coefficients at once.
+// 3. Decode reads the pixels (ReadPng, ReadJpeg), then ResolveFourth puts transparent pixels on
+//    white and turns CMYK into RGB, and ApplyOrientation turns the picture as the camera's EXIF tag
+//    says.
 #include "engine/picture/picture_file.h"
 
 #include <algorithm>
@@ -27,7 +37,8 @@ uint32_t Big(absl::string_view bytes, size_t at, size_t count) {
   return Number(bytes, at, count, false);
 }
 
-// Tag 0x0112 of the first directory of a TIFF structure; 1 where it is missing or broken.
+// The orientation: tag 0x0112 of the first directory of a TIFF structure; 1 if it is missing or
+// broken.
 int OrientationOf(absl::string_view tiff) {
   if (absl::StartsWith(tiff, kExifMark)) {
     tiff.remove_prefix(kExifMark.size());
@@ -130,7 +141,8 @@ absl::StatusOr<PictureHead> JpegHead(absl::string_view file) {
 
 uint8_t Share(int value, int of) { return static_cast<uint8_t>((value * of + 127) / 255); }
 
-// Red, green, blue, alpha over white; or CMYK, of which 255 is no ink. In place.
+// Makes three channels of four, in place: red, green, blue and alpha over white; or CMYK, in which
+// 255 is no ink.
 void ResolveFourth(FileKind kind, Picture& picture) {
   std::vector<uint8_t>& pixels = picture.pixels;
   const size_t count = pixels.size() / 4;

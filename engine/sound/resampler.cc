@@ -1,3 +1,17 @@
+// Changes the rate of sound, sample by sample as it comes. A new sample is a weighted sum of the
+// old samples around its time; the weights are a windowed sinc (a low-pass filter at kCutoff of the
+// lower rate's band, with Kaiser's window).
+//
+// 1. Constructor: the rates divided by their common factor. The times of new samples among old ones
+//    repeat after rate_out samples, so there are rate_out sets of weights ("places"), which streams
+//    of the same rates share (Places), or which are computed when needed, if the table would be
+//    large.
+// 2. Add appends old samples and makes all new ones whose old samples have come. Before the begin
+//    of the sound is silence.
+// 3. Finish adds silence and makes the rest.
+//
+// Filter keeps values of the filter in a table and interpolates. Dot adds in a fixed order, so that
+// results have the same bits with a table or without, and however the sound was cut.
 #include "engine/sound/resampler.h"
 
 #include <algorithm>
@@ -79,7 +93,7 @@ void FillWeights(int64_t rate_in, int64_t rate_out, int64_t place, absl::Span<fl
   }
 }
 
-// One order of additions, whatever the compiler makes of it: eight sums, and then those.
+// Adds in one order, whatever the compiler makes of it: eight sums, and then their sum.
 float Dot(const float* a, const float* b, size_t count) {
   constexpr size_t kLanes = 8;
   std::array<float, kLanes> sums = {};
@@ -199,7 +213,7 @@ void Resampler::Finish(std::vector<float>& resampled) {
     return;
   }
   samples_.insert(samples_.end(), static_cast<size_t>(side()) + 1, 0.F);
-  // Those whose time lies within the source.
+  // New samples whose time is within the source.
   AppendUntil((num_samples_ * rate_out_ + rate_in_ - 1) / rate_in_, resampled);
 }
 

@@ -1,3 +1,19 @@
+// Reads WAV files as they come, in pieces of any size, and gives samples of one channel, or the
+// mean of all channels, from -1 to 1.
+//
+//   "RIFF" size "WAVE"
+//   chunks: name (4 bytes), size (4 bytes), content, a byte of padding if the size is odd
+//     "fmt "  encoding, channels, rate, bits per sample
+//     "data"  the samples, frame by frame
+//     others  are skipped
+//
+// Add appends to a buffer and runs a state machine: TakeHead takes the head or the chunk that is
+// next, as soon as it is complete, up to the samples; TakeSamples then converts whole frames
+// (Sample). A size of 0 or 2^32 - 1 of "data" means "to the end", as programs write it that do not
+// know the length when they begin.
+//
+// Encodings: integers of 8 to 32 bits (8 bits have no sign), floats of 32 and 64 bits, A-law and
+// mu-law.
 #include "ops/audio/wav_reader.h"
 
 #include <algorithm>

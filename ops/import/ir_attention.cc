@@ -1,3 +1,17 @@
+// Two of OpenVINO's composite layers, as basic operators.
+//
+// AppendSequence: LSTMSequence, GRUSequence and RNNSequence become a RecurrentSequence
+// (recurrent_sequence.h), which builds a loop with a cell. A bidirectional layer that lists
+// activations for two directions must list the same for both: OpenVINO applies the first half to
+// both, and only then does the file have one meaning.
+//
+// AppendAttention: ScaledDotProductAttention(query, key, value[, mask[, scale]]) becomes
+//
+//   SoftMax(scale query key^T + mask) value
+//
+// with the scale 1 / sqrt(width), if none is given; a boolean mask selects, any other mask is
+// added; `causal` hides keys after the query's position. A pass later finds this pattern and runs
+// it as one kernel, so that graphs of both importers take the same way.
 #include "ops/import/ir_attention.h"
 
 #include <algorithm>
@@ -146,7 +160,7 @@ class AttentionLowering {
                                   add_.Add("Unsqueeze", {queries, add_.Ints({1})})});
   }
 
-  // A scalar stands for none where a scale follows.
+  // Whether the layer has a mask. A scalar in its place means none, if a scale follows.
   bool HasMask() const {
     if (node_.inputs.size() < 4) {
       return false;

@@ -1,3 +1,14 @@
+// The types of layers that an IR file may have, with their attributes. Most follow from the
+// registry of operators: an operator's name and the names of its attributes there, with the kind of
+// value by the attribute's name (MakeKinds), which is the same in all operators. Exceptions lists
+// what differs: attributes that the reader itself uses, that have one neutral value, or whose
+// default differs from the operator's.
+//
+// Operators that only ONNX has, or that passes make, may not be named by an IR file (MayBeInFiles).
+// Sequences (LSTMSequence and the like) have the attributes of their cell.
+//
+// An attribute with its neutral value is dropped; an unknown one stays in the node as text, and the
+// operator refuses it by name.
 #include "ops/import/ir_layers.h"
 
 #include <algorithm>
@@ -24,9 +35,9 @@
 namespace beamwright::ops {
 namespace {
 
-// What an attribute of a file holds, by its name: the same in all operators. Attributes of the
-// registry without a line here are set by importers and passes alone: a file's value stays a text,
-// which its operator refuses.
+// The kind of value of an attribute, by its name. Attributes of the registry that are not listed
+// here are set by importers and passes only: a file's value stays a text, which its operator
+// refuses.
 absl::flat_hash_map<absl::string_view, AttributeKind> MakeKinds() {
   absl::flat_hash_map<absl::string_view, AttributeKind> kinds;
   const auto add = [&](AttributeKind kind, std::initializer_list<absl::string_view> names) {

@@ -1,3 +1,16 @@
+// Reads Marian's binary format, version 1:
+//
+//   version, number of arrays             8 bytes each
+//   a head per array                      length of the name, type, rank, bytes
+//   the names, each with a zero byte at the end
+//   the shapes, 4 bytes per extent
+//   length of a gap, the gap
+//   the elements of each array, padded
+//
+// MarianFile::Read reads everything but the elements, whose places it keeps; each number is checked
+// against what is left of the file (MarianReader), since a file may claim anything. Options is the
+// text of an array with a special name. Floats and Integers make tensors that are read when needed;
+// intgemm's arrays have 8-bit integers and a multiplier after them.
 #include "ops/import/marian_file.h"
 
 #include <bit>
@@ -143,7 +156,7 @@ absl::StatusOr<Shape> ReadShape(const ArrayHead& head, MarianReader& reader) {
   return shape;
 }
 
-// Where the elements lie; the bytes behind them are padding.
+// Notes where the elements are and skips them, with the padding after them.
 absl::Status PlaceElements(const ArrayHead& head, MarianReader& reader, MarianArray& array) {
   BW_ASSIGN_OR_RETURN(array.type, TypeOf(head.type));
   const auto elements = static_cast<uint64_t>(NumElements(array.shape));

@@ -1,3 +1,14 @@
+// Reads an ONNX file into a graph:
+//
+// 1. ParseModel: OutlineOnnx reads the file without the bytes of large tensors, CheckOnnxMemory
+//    bounds what the parsed messages will take, and protobuf parses the outline.
+// 2. ReadOpsets, ReadFunctions: versions of operators, and functions that the model defines, which
+//    are expanded where they are called.
+// 3. LowerOnnxSequences replaces sequences of tensors (onnx_sequences.cc).
+// 4. CheckOnnxOperators lists all operators that are not supported before anything is translated.
+// 5. AddParameters and TranslateOnnxGraph: an operator of ONNX becomes one or more operators of the
+//    registry, by its version. Other faults are collected with the missing operators, so that all
+//    are reported at once.
 #include "ops/import/onnx.h"
 
 #include <algorithm>

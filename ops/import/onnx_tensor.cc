@@ -1,3 +1,15 @@
+// Reads tensors of ONNX files. Elements are in one of four places: raw_data, a typed field
+// (float_data, int32_data and so on; int32_data also holds narrower types), another file (external
+// data), or, for large tensors of the model file itself, at a place that the outline of the file
+// noted instead of copying them (ElementsInFile).
+//
+// Type and shape are read and checked first (ReadHead), and the number of bytes must fit them
+// before memory is taken. Elements in files are read when they are needed (ReadTensor makes a
+// deferred tensor).
+//
+// External data: the location must be a relative path without "..", and all tensors together may
+// take at most kMaxExternalGrowth times the size of the files: many tensors of a small file could
+// name the same bytes again and again.
 #include "ops/import/onnx_tensor.h"
 
 #include <algorithm>
@@ -20,8 +32,8 @@ namespace {
 // Exporters do not share bytes between tensors; a little room for those that do.
 constexpr int64_t kMaxExternalGrowth = 4;
 
-// Type and shape, all extents known. Elements are made later, when it is known that the message
-// has them.
+// Type and shape; all extents must be known. Elements are made later, after a check that the
+// message has them.
 absl::StatusOr<ValueInfo> ReadHead(const onnx::TensorProto& message) {
   ValueInfo head;
   BW_ASSIGN_OR_RETURN(head.dtype, OnnxType(message.data_type()));
@@ -76,8 +88,8 @@ absl::StatusOr<Tensor> FromField(const Field& field, DType dtype, const Shape& s
   return tensor;
 }
 
-// int32_data for a narrower type: a number that is not of the type is a mistake of the program that
-// wrote the file, such as a zero point that was not clamped, and would become another number.
+// Reads int32_data of a narrower type. A number outside of the type is a mistake of the program
+// that wrote the file, such as a zero point that was not clamped; it would become another number.
 template <typename To>
 absl::StatusOr<Tensor> FromNarrowed(const onnx::TensorProto& message, DType dtype,
                                     const Shape& shape) {

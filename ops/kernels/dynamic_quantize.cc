@@ -1,3 +1,16 @@
+// DynamicQuantizeLinear of ONNX: quantises a tensor to bytes by the range of its values,
+//
+//   scale = (max(x, 0) - min(x, 0)) / 255
+//   zero = round(-min(x, 0) / scale)
+//   y = round(x / scale) + zero
+//
+// As ONNX defines it, the range is that of the whole tensor, so that the rows of one request would
+// change the results of another. A pass therefore sets item_axis: then each item (a row, or
+// item_extent neighbouring rows) has a range of its values only, as if it were the whole tensor.
+//
+// 1. ItemsOf: an item's elements are `outer` stretches.
+// 2. QuantizeItem: the range of the item (RangeOf, in 32 lanes, which the compiler vectorizes),
+//    then its bytes (QuantizeLoop).
 #include <algorithm>
 #include <cmath>
 
@@ -30,7 +43,8 @@ absl::StatusOr<DynamicOptions> ParseDynamic(const Node& node) {
   return options;
 }
 
-// By item scales have x's rank, so that they broadcast to what is computed of x.
+// The shape of scales and zero points: a scalar; by item that of x with 1 on all axes but the
+// items', so that it broadcasts.
 absl::StatusOr<PartialShape> ScaleShape(const DynamicOptions& options, const PartialShape& x) {
   if (!options.by_item) {
     return PartialShape(Shape());
@@ -57,8 +71,8 @@ absl::StatusOr<PartialShape> ScaleShape(const DynamicOptions& options, const Par
   return PartialShape(std::move(dims));
 }
 
-// Elements of x by item: item i has, for each index of the axes before its own, the stretch
-// [i * stretch, (i + 1) * stretch) of those behind.
+// The elements of x by item: for each index of the axes before the items' axis, item i has the
+// stretch [i * stretch, (i + 1) * stretch).
 struct Items {
   int64_t outer = 1;
   int64_t count = 1;
@@ -79,8 +93,8 @@ Items ItemsOf(const DynamicOptions& options, const Tensor& x) {
   return items;
 }
 
-// Pointers of a lambda's captures are not restrict, and bytes that are stored could be anything,
-// for all that the compiler knows; the parameters of these loops are.
+// The loops below are functions because their parameters can be __restrict: a lambda's captures
+// cannot, and stored bytes may alias anything.
 
 struct Range {
   float least = 0;
@@ -192,7 +206,7 @@ struct DynamicQuantizeOp {
   }
 };
 
-// Over the whole of x no row is independent. By item rows are the items.
+// Quantised as a whole, no row of x is independent. By item the rows are the items.
 RowInfo DynamicQuantizeRows(const Node& node, absl::Span<const RowInfo> rows,
                             absl::Span<const InputInfo>) {
   if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {

@@ -1,3 +1,13 @@
+// EmbeddingBagOffsets and EmbeddingBagPacked: sums or means of rows of a table, by bags of indices,
+//
+//   out[bag] = sum over i in bag of weight[i] table[indices[i]]
+//
+// With offsets, bag b is indices[offsets[b]] up to indices[offsets[b + 1]] - 1; an empty bag is the
+// row default_index, or zeros. Packed, all bags have the same size: indices is [bags, size].
+// SumBags (embedding_sum.h) computes both; here are the shapes and the checks of indices and
+// offsets, which come from requests.
+//
+// Weights are for sums only, as the operators are defined.
 #include "ops/kernels/embedding_bags.h"
 
 #include "absl/strings/ascii.h"
@@ -11,7 +21,7 @@ struct BagOptions {
   bool mean = false;
 };
 
-// Version 3 has no attribute: a sum.
+// Version 3 of the operators has no attribute `reduction`: it is a sum.
 absl::StatusOr<BagOptions> ParseBag(const Node& node) {
   BW_ASSIGN_OR_RETURN(std::string reduction, node.attributes.String("reduction", "sum"));
   reduction = absl::AsciiStrToLower(reduction);

@@ -1,3 +1,14 @@
+// GatherElements and GatherND.
+//
+//   GatherElements   out[i, j, k] = data[i, indices[i, j, k], k]           (here for axis 1)
+//   GatherND         out[b..., k..., :] = data[b..., indices[b..., k..., :], :]
+//
+// GatherElements walks through the indices and keeps the place in the data in step (WalkElements,
+// with stride 0 along the axis); elements are copied as words of their size, whatever their type.
+// GatherND makes an offset of each tuple (TupleOffsets) and copies a slice.
+//
+// Indices outside of the data are errors; negative ones count from the end. The rows of several
+// requests stay apart if they are on an axis that no index names (Rows).
 #include <algorithm>
 #include <cstring>
 
@@ -72,7 +83,7 @@ struct GatherElementsOp {
   }
 };
 
-// Slices of data that tuples of indices name, for each of the leading batch axes apart.
+// Slices of data that tuples of indices name, separately for each index of the leading batch axes.
 struct GatherNdOp {
   struct Options {
     int64_t batch_dims = 0;

@@ -1,3 +1,15 @@
+// Tile and Broadcast: both repeat a tensor along axes, and both are a strided copy, in which a
+// repeated axis has the stride 0.
+//
+// Tile repeats each axis as often as a list says. An output axis is a pair of axes of the copy:
+// repeats (stride 0), then the elements. Broadcast stretches axes of 1 to a target shape; in the
+// mode "explicit" a list says where the data's axes are in the target.
+//
+// Axes are counted from the last one, as NumPy does. If the list is not known, the output's rank
+// may still be (RankFromList).
+//
+// Rows of several requests stay apart if the list has a 1 for their axis (RowsWhereOne). A constant
+// target cannot have the number of rows, so Broadcast keeps rows only where it is bidirectional.
 #include <algorithm>
 
 #include "ops/kernels/inputs.h"
@@ -8,9 +20,8 @@
 namespace beamwright::ops {
 namespace {
 
-// The output's rank, or nothing if the rank of data or the length of the list in input 1, counted
-// from the last axis as data's are, is not known. The list gives the output its type and a shape
-// of unknown extents at least.
+// Sets the output's type, and its rank if it is known: it follows from the rank of the data and the
+// length of the list in input 1. Returns the rank, or nothing.
 absl::StatusOr<std::optional<int>> RankFromList(absl::Span<const InputInfo> inputs,
                                                 bool at_least_data, absl::Span<ValueInfo> outputs) {
   const PartialShape& shape = inputs[0].shape;
@@ -29,7 +40,7 @@ absl::StatusOr<std::optional<int>> RankFromList(absl::Span<const InputInfo> inpu
   return rank;
 }
 
-// Rows of the only input that has some stay rows if the list in input 1 has a 1 for their axis.
+// The rows of the data stay rows if the list in input 1 has a 1 for their axis.
 RowInfo RowsWhereOne(absl::string_view name, absl::Span<const RowInfo> rows,
                      absl::Span<const InputInfo> inputs) {
   if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {

@@ -1,3 +1,12 @@
+// Unique of ONNX and OpenVINO: the different elements of a tensor, or the different slices across
+// an axis, with where each occurs first, which one each unit is, and how often each occurs.
+//
+// KindsOf sorts the numbers of the units by their contents, so that equal ones are neighbours; one
+// pass then gives the kinds. If the order of first occurrence is wanted, the kinds are renumbered
+// by it.
+//
+// The number of kinds depends on the elements: if the data are known at load, the shapes are known
+// too; else they are open, and all rows are computed together (ExtentRows).
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -46,8 +55,8 @@ struct Units {
   }
 };
 
-// Of each kind of unit, in the order asked for, where it occurs first and how often; and of each
-// unit its kind.
+// For each kind of unit, in the order that is asked for, where it occurs first and how often; for
+// each unit its kind.
 struct Kinds {
   std::vector<int64_t> first;
   std::vector<int64_t> number;

@@ -1,3 +1,14 @@
+// TLS for listeners. TlsContext holds an SSL_CTX of OpenSSL made from the files of certificate, key
+// and, for client certificates, authority. Refresh reads the files again and replaces the context
+// if they have changed and are good; connections that are open keep theirs, new ones get the new
+// one.
+//
+// Settings: TLS 1.2 or later, no renegotiation, no compression, no session tickets (a resumed
+// session would keep the certificates of the day it began), ALPN http/1.1 for listeners of HTTP.
+//
+// PeerNames gives the names of a client's certificate: its alternative names (DNS, URI, e-mail,
+// addresses), else the common name. Names with a zero byte are dropped: C programs would read
+// another name.
 #include "server/access/tls.h"
 
 #include <arpa/inet.h>
@@ -36,7 +47,7 @@ absl::Status Bad(const char* setting, const std::string& file, absl::string_view
                  code == 0 ? "" : ")");
 }
 
-// Never asks for a passphrase at the terminal.
+// A callback that gives no passphrase: OpenSSL would ask for one at the terminal.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
 // The PEM certificates of a text, in their order.

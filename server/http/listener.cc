@@ -1,3 +1,17 @@
+// Accepts HTTP connections. Sockets are handled by Boost.Asio on io_threads, requests by workers
+// (Workers), so that a handler that waits does not keep sockets from being read.
+//
+// 1. Accept takes a connection; Serve makes a Connection (with TLS if there is a context), or, if
+//    all are in use, answers 503 (Refuse). If there are many young connections, the idlest gives
+//    its place to the new one (Excess).
+// 2. AcceptLater: accept fails if the process has no file left. The listener keeps some files open
+//    for nothing (SpareFiles) and closes one, so that it can accept; if none is left, the idlest
+//    connection is asked to close.
+// 3. Stop closes the acceptor, lets open requests end, then stops workers and threads, in this
+//    order.
+//
+// Everything about one socket runs on its strand, one handler at a time, so that connections need
+// no locks.
 #include "server/http/listener.h"
 
 #include <fcntl.h>
@@ -27,10 +41,10 @@ namespace {
 using boost::asio::ip::tcp;
 using Error = boost::system::error_code;
 
-// Until the next attempt where the process has no file left.
+// Pause before the next attempt if the process has no file left.
 constexpr auto kAcceptPause = std::chrono::milliseconds(20);
 
-// Files that are open for nothing, to be given up for connections.
+// Files that are kept open so that they can be closed for connections.
 class SpareFiles {
  public:
   explicit SpareFiles(int count) : count_(static_cast<size_t>(count)) { Restore(); }
@@ -68,7 +82,7 @@ class SpareFiles {
 
 }  // namespace
 
-// What is done with a socket runs on one thread at a time, and waits for nothing.
+// The work on one socket runs on one thread at a time and never blocks.
 class Listener::Impl {
  public:
   Impl(const ListenerOptions& options, http::Handler handler, const BoundSocket& bound)
@@ -146,8 +160,8 @@ class Listener::Impl {
                            });
   }
 
-  // There are no files left, perhaps: what waits in the kernel is taken when there are some again,
-  // and until then the listener has those that it keeps or that a quiet client gives up.
+  // Perhaps no file is left: connections that wait in the kernel are taken when there are files
+  // again; until then, a spare file or the idlest connection is given up.
   void AcceptLater() {
     if (spare_.Give()) {
       Accept();
@@ -181,7 +195,8 @@ class Listener::Impl {
     }
   }
 
-  // In clear text also where TLS is spoken: a handshake is more work than the refusal is worth.
+  // Answers in clear text also on a port with TLS: a handshake is more work than the refusal is
+  // worth.
   void Refuse(tcp::socket& socket) {
     static const auto* const text = new std::string(LastAnswer(503));
     send(socket.native_handle(), text->data(), text->size(), MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -1,3 +1,13 @@
+// Writes a decoded answer as tensors of the Open Inference protocol. A tensor is rectangular, so
+// hypotheses are padded: [sources, n_best] for texts and scores, [sources, n_best, tokens] for
+// values per token, one axis more for attention. kOutputs lists the tensors with what they are
+// padded with; num_hypotheses and lengths say how much is not padding.
+//
+// 1. Measure finds the extents: the largest number of hypotheses, tokens and positions. The size of
+//    all tensors is bounded before one is written: a long answer among many short ones pads all of
+//    them.
+// 2. Elements writes one tensor, source by source (AppendHypothesis, AppendTokens), as raw bytes:
+//    little-endian numbers, strings with their length in four bytes before them.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -36,7 +46,7 @@ constexpr OutputTensor kOutputs[] = {
      v1::ATTENTION_NONE, true},
 };
 
-// How far the tensors of an answer reach.
+// Extents of the tensors of an answer.
 struct Extents {
   int sources = 0;
   int n_best = 0;

@@ -1,3 +1,12 @@
+// Reads the input tensors of a request of the Open Inference protocol. A tensor's elements come in
+// one of two forms: raw_input_contents, bytes in the order of the inputs, or the typed field of its
+// datatype. Both become raw bytes (or strings for BYTES), so that the rest of the server knows one
+// form.
+//
+// ReadInput checks datatype, shape and the number of bytes against each other; the product of the
+// extents is computed with a check for overflow. Narrow integers come in wider typed fields and are
+// checked against their range (AppendChecked). Raw strings have their length in four bytes before
+// them (SplitStrings).
 #include "server/oip/input_tensor.h"
 
 #include <cstring>

@@ -1,3 +1,12 @@
+// Reads the parameters of a request of the Open Inference protocol into v1::DecodeOptions. A
+// parameter whose name is a field of DecodeOptions sets that field; `timeout` and `priority` have
+// the protocol's meaning; names that clients set for other servers (kIgnored) are ignored; any
+// other name is an error, since a misspelled option would be ignored otherwise.
+//
+// A parameter is an integer, a double, a bool or a string. A scalar field accepts every form that
+// holds its value exactly (WholeNumber, Number): JSON has only doubles, and some clients send all
+// values as strings. Lists and messages are strings in JSON form, read with the same bounds and
+// strictness as a JSON request (SetFromJson).
 #include "server/oip/parameters.h"
 
 #include <google/protobuf/struct.pb.h>
@@ -24,8 +33,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
 using inference::InferParameter;
 
-// Set by clients for servers that schedule sequences or priorities, or for themselves: no meaning
-// here, and no reason to refuse.
+// Parameters that clients set for servers that schedule sequences or priorities, or for themselves:
+// they mean nothing here and are no reason to refuse a request.
 constexpr absl::string_view kIgnored[] = {"sequence_id",
                                           "sequence_start",
                                           "sequence_end",
@@ -90,7 +99,7 @@ bool WholeNumber(const InferParameter& parameter, T& value) {
   }
 }
 
-// Fields that hold more than one value: "[1, 2]" or {"...": ...} as protobuf's JSON form has it.
+// Sets a list or a message: "[1, 2]" or {"...": ...}, in protobuf's JSON form.
 absl::Status SetFromJson(const FieldDescriptor& field, const InferParameter& parameter,
                          v1::DecodeOptions& options) {
   BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(parameter.string_param()));

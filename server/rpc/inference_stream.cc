@@ -1,3 +1,17 @@
+// ModelStreamInfer: a stream of requests and answers over one gRPC call. Answers come in the order
+// of the requests, though several are decoded at once. The object is a gRPC reactor; its state
+// changes under mutex_ in Advance, which starts the next write, read, or the end:
+//
+// 1. Read the next request unless kMaxOpenPerStream are open: an Entry in entries_, in order.
+// 2. Take parses it and calls the service; large messages are parsed on another thread
+//    (gate_.reader()), as parsing would hold up gRPC's thread.
+// 3. Answered serialises the answer and marks the entry. The first entry is written once it is
+//    answered.
+// 4. The stream ends when the client has finished and all entries are written; with an error in an
+//    answer if the client asked for that (triton_grpc_error); or when the server stops (End).
+//
+// The object deletes itself when gRPC is done with it (OnDone) and no decoding is under way
+// (num_decoding_), whichever is later.
 #include "server/rpc/inference_stream.h"
 
 #include <utility>
@@ -98,8 +112,8 @@ void InferenceStream::OnReadDone(bool ok) {
       num_decoding_ += is_large ? 1 : 0;  // until GoOn
     }
   }
-  // Before the next one is read, which may be the next part of a sequence: gRPC calls on another
-  // thread as soon as it has come.
+  // Counts the request before the next one is read, which may be the next part of a sequence: gRPC
+  // calls on another thread as soon as that has come.
   if (entry != nullptr) {
     gate_.CountArrival(call_, bytes);
   }

@@ -1,3 +1,15 @@
+// Loads models when they are called (model-control on-demand), and evicts others for them.
+//
+// 1. Await: a call for a model that is not in memory waits in the queue of loads; calls for the
+//    same model share a load. Ask queues a load that no call waits for.
+// 2. RunLoads, one thread: takes the first load, makes room (MakeRoom) and loads (Bring). MakeRoom
+//    evicts idle models, chosen by ChooseVictims by size and last use, and waits for models that
+//    calls still use.
+// 3. RunAnswers, another thread: continues the calls (`go`), and answers those whose deadline has
+//    passed (Expire), also while a load runs.
+//
+// A load that failed is not tried again for kRetry: calls get its error at once. A load whose calls
+// have all given up is dropped.
 #include "server/serving/demand_loader.h"
 
 #include <pthread.h>
@@ -16,10 +28,10 @@
 namespace beamwright::serving {
 namespace {
 
-// From a load that failed to the next try.
+// Time from a load that failed to the next try.
 constexpr absl::Duration kRetry = absl::Seconds(5);
-// How often a load that waits for room looks whether a model has become idle: calls that end do not
-// notify it.
+// Interval at which a load that waits for room checks whether a model has become idle: calls that
+// end do not notify it.
 constexpr absl::Duration kLook = absl::Milliseconds(5);
 
 absl::Status TooManyWait() {

@@ -1,3 +1,10 @@
+// Metrics that are read when Prometheus asks, rather than counted during calls: the state of the
+// process (ProcessGauges), the engine's queue and rows and the models (EngineGauges), memory that
+// listeners hold (MemoryGauges), and connections (ConnectionGauges, WebSocketGauges). Counters of
+// calls are in metrics.cc.
+//
+// A metric that the system does not have (such as throttling outside of a cgroup) is left out: a 0
+// would be read as a measurement.
 #include "server/serving/gauges.h"
 
 #include <malloc.h>
@@ -50,8 +57,8 @@ MetricFamily Counter(std::string name, std::string help, double value) {
   return family;
 }
 
-// What malloc has given out: unlike the resident memory it does not depend on how malloc lays
-// things out.
+// Bytes that malloc has given out: unlike resident memory, they do not depend on how malloc
+// arranges them.
 double HeapBytes() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);

@@ -1,3 +1,14 @@
+// Splits files of plain-text formats into parts that are kept as they are and units that are
+// translated: subtitles (SRT, WebVTT) and message catalogues (PO). A Document is the list of parts;
+// putting the translations in the places of the units gives the file back, byte for byte elsewhere.
+//
+// ParseSubtitles: the lines after "-->" up to an empty line are a cue, one unit, with tags (<i>,
+// {\an8}) as markup that stays around the same words (EventsOfCue). A translation is broken into as
+// many lines as the cue had.
+//
+// ParsePo: an entry whose msgstr is empty gets a unit with the text of its msgid (or msgid_plural
+// for forms after the first); entries that are translated, and the head (empty msgid), are kept.
+// Strings may go on over several quoted lines.
 #include "server/translate/text_files.h"
 
 #include <utility>
@@ -31,7 +42,7 @@ absl::string_view WithoutEnd(absl::string_view line) {
   return line;
 }
 
-// Tags of a cue such as <i>, <v Roger>, {\an8} or <00:01.5>.
+// The text and tags of a cue; tags are such as <i>, <v Roger>, {\an8} or <00:01.5>.
 std::vector<MarkupEvent> EventsOfCue(absl::string_view text, bool has_entities) {
   std::vector<MarkupEvent> events;
   std::string plain;

@@ -1,3 +1,14 @@
+// Encoders with states. Exports for streams pass states from chunk to chunk, and exports of
+// recurrent networks often take the initial state as an input. The server encodes a whole source at
+// once, so such inputs must become zeros inside the graph, if that is right.
+//
+// 1. FindEncoderStates pairs inputs with outputs by names that are alike but for words such as
+//    "new"; FindInitialStates finds inputs that only start a recurrent layer.
+// 2. CheckWholeSource refuses encoders for which one call over all frames is not what chunks give:
+//    those that read a fixed number of frames, and those whose states count, or cache what has been
+//    read.
+// 3. StartAtZero changes the ONNX file: each state's input is replaced by nodes that make zeros
+//    with as many rows as the source has (AddZeros), and its output is dropped.
 #include "tools/bundle/encoder_states.h"
 
 #include <onnx/onnx_pb.h>
@@ -69,8 +80,8 @@ void AddAxis0(onnx::NodeProto& node) {
   axis.set_i(0);
 }
 
-// The axis of a state that counts rows: the open one, or where a file is for one row alone, the
-// first behind layers, [layers, rows, width]. -1: it is not clear.
+// The axis of a state that counts rows: the open one, or, in a file for one row only, the axis
+// after layers, [layers, rows, width]. -1: it is not clear.
 int RowAxis(const PartialShape& shape) {
   int axis = -1;
   for (int i = 0; i < shape.rank(); ++i) {

@@ -1,3 +1,15 @@
+// Finds out which special tokens a model was trained with around its sources and targets, by
+// scoring known pairs. A graph does not show this, and a wrong framing gives worse answers without
+// an error.
+//
+// 1. UsualFramings: the choices, from the usual names of such tokens that the vocabularies have,
+//    with the bundle's own first.
+// 2. FindFraming compiles the model with each framing and scores all pairs (MeanLogProb): the
+//    framing that gives the known targets the highest probability per token is the one of the
+//    training. Lengths that sources may have been padded to are tried too (PaddedLengths).
+// 3. The bundle's own framing stays unless another leads by kLeast.
+//
+// The lead over the second best is reported; a small lead may be chance (FramingFound::is_sure).
 #include "tools/bundle/framing.h"
 
 #include <algorithm>
@@ -76,7 +88,8 @@ absl::StatusOr<v1::Source> SourceOf(const bundle::TextCodec& codec, const std::s
   return source;
 }
 
-// length: that sources are padded to; 0: as the model says.
+// The mean log-probability of a token of the targets. length: that sources are padded to; 0: as the
+// model says.
 absl::StatusOr<Scored> MeanLogProb(const ModelPtr& model, const std::vector<KnownPair>& pairs,
                                    int length) {
   engine::EngineOptions options;
@@ -103,8 +116,8 @@ absl::StatusOr<Scored> MeanLogProb(const ModelPtr& model, const std::vector<Know
   return Scored{{}, sum / static_cast<double>(std::max<int64_t>(tokens, 1)), tokens};
 }
 
-// Lengths that sources may have been padded to: that of the longest pair and a few more, and those
-// that people choose. None where a mask, a length or a fixed extent says it.
+// Lengths that sources may have been padded to: that of the longest pair and a few more, and usual
+// ones. Empty if a mask, a length or a fixed extent states it.
 std::vector<int> PaddedLengths(const bundle::Bundle& bundle, const std::vector<KnownPair>& pairs) {
   const v1::TextConfig& source = bundle.config.source();
   if (source.pad_token().empty() || source.pad_to_length() > 0 ||

@@ -1,3 +1,14 @@
+// What `init` does for Canary, a speech model of NeMo, as sherpa-onnx exports it. Its decoder has
+// one input, decoder_input_ids [1, 2], with the token and its position, and is exported for one
+// row.
+//
+// 1. TakeCanarySettings: the prompt of special tokens (language, punctuation, no time stamps) that
+//    answers begin with.
+// 2. CanaryStep changes the decoder's ONNX file: SplitIds makes two inputs of the ids, by finding
+//    the one table that is indexed with the token and the one that is indexed with the position;
+//    OpenRows replaces the 1 of each Reshape's target by 0, so that any number of rows works;
+//    NameStates gives each state's output a name like that of its input; KeepRead drops nodes whose
+//    results are read no more.
 #include "tools/bundle/init_canary.h"
 
 #include <onnx/onnx_pb.h>
@@ -54,7 +65,7 @@ std::map<std::string, std::vector<int64_t>> IntegersOf(const onnx::GraphProto& g
   return found;
 }
 
-// Names of a file's values that are computed of `first` and constants alone, `first` among them.
+// Names of values that are computed from `first` and constants only, `first` among them.
 std::set<std::string> OnlyOf(const onnx::GraphProto& graph, const std::string& first) {
   std::set<std::string> constants;
   for (const onnx::TensorProto& tensor : graph.initializer()) {
@@ -76,7 +87,8 @@ std::set<std::string> OnlyOf(const onnx::GraphProto& graph, const std::string& f
   return found;
 }
 
-// Tables are read by a slice of the ids, the token, and by what is computed of their last one.
+// Replaces the ids by two inputs: the table of tokens is indexed with a slice of the ids, that of
+// positions with what is computed from their last one.
 absl::Status SplitIds(onnx::GraphProto& graph) {
   const std::set<std::string> of_ids = OnlyOf(graph, kIds);
   std::set<std::string> tokens;
@@ -103,7 +115,8 @@ absl::Status SplitIds(onnx::GraphProto& graph) {
   return absl::OkStatus();
 }
 
-// The number of rows that the export fixed at 1 becomes that of each Reshape's input.
+// Replaces the 1 that the export wrote for the rows in Reshapes' targets by 0, "as the input has
+// it", and declares rows in the ports.
 void OpenRows(onnx::GraphProto& graph) {
   const auto integers = IntegersOf(graph);
   std::set<std::string> constants;
@@ -157,7 +170,7 @@ void NameStates(onnx::GraphProto& graph) {
   }
 }
 
-// What is computed for the results.
+// Keeps the nodes that the results are computed from.
 void KeepRead(onnx::GraphProto& graph) {
   std::set<std::string> read;
   for (const onnx::ValueInfoProto& output : graph.output()) {

@@ -1,3 +1,16 @@
+// What `beamwright-graph check` finds out about one graph: whether the server can load it, as what,
+// and what a search pays for it. CheckGraph:
+//
+// 1. Operators that are not supported are all listed; further faults are then those that do not
+//    depend on them.
+// 2. CheckDecoder: guesses the ports and compiles the graph as a decoder's step, as the server
+//    does. FindingOf reports what runs once per request, once per step for all rows, and what runs
+//    request by request or row by row, and why.
+// 3. FramesFinding: whether it looks like a part of a transducer or a CTC model; LooksLikeTagger:
+//    like a tagger.
+// 4. CheckEncoder: compiles it as an encoder and reports whether sources are encoded together.
+//
+// CheckText writes the findings for people, each cost with what it means: "S sources take S runs".
 #include "tools/graph/check.h"
 
 #include <algorithm>
@@ -39,7 +52,7 @@ struct InspectedStep {
   std::string no_step;
 };
 
-// What the ports are for, guessed on the form of the graph that a search steps, as for `init`.
+// Guesses the ports, as `init` does, in the form of the graph that a search steps.
 absl::StatusOr<DecoderRoles> RolesOf(const Graph& inferred) {
   Graph graph = inferred;
   BW_RETURN_IF_ERROR(LeaveTheStep(graph));
@@ -104,7 +117,7 @@ absl::Status CheckDecoder(Graph file, const Graph& inferred, GraphFindings& find
   return absl::OkStatus();
 }
 
-// What the graph is of a model that searches by frames.
+// Which part of a model that is searched by frames the graph may be; empty: of none.
 std::string FramesFinding(const Graph& graph) {
   if (IsPredictorAndJoiner(graph)) {
     return "predictor and joiner of a transducer in one graph: `init ENCODER THIS` serves it";

@@ -1,3 +1,19 @@
+// Guesses where the inputs of a decoder that are not its tokens come from (FindStarts, after the
+// states have been paired):
+//
+// 1. A state: StartState. A cache starts empty. Else the graph may say it itself (a variable's
+//    initial value, StartAsTheGraphSays), or the encoder has a result for it (EncoderOutputFor), or
+//    one result is memory and has the state's shape (MemoryOfItsShape); else it starts at zero.
+// 2. In a graph with a loop, an input that only starts a loop's state.
+// 3. A mask over a cache (MaskedCache): ones, or zeros for an additive mask, growing with the
+//    cache.
+// 4. The number of the step, by its name and type.
+// 5. Anything else is memory (AddMemory): a result of the encoder, the source's length, or a mask
+//    over the source.
+//
+// EncoderOutputFor tries a result of the same name, one of a name alike, the only one that fits by
+// type and shape, and at last the one at the same place among those alike (Keras). The weaker the
+// evidence, the more the reason asks to check it.
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
@@ -36,9 +52,9 @@ std::string MaskedCache(const DecoderGuess& guess, const Port& input) {
   return "";
 }
 
-// The encoder's result for an input: of its name, of a name alike, or the only one that fits and
-// that no other input of this type and shape could claim; where there are as many results as
-// inputs, the one at its place among them. Empty: none.
+// The encoder's result for an input: the one of its name, of a name alike, or the only one that
+// fits and that no other input of this type and shape could claim; if there are as many results as
+// inputs, the one at the same place among them. Empty: none is found.
 std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::string& why) {
   const Port* const named = FindPort(guess.encoder_outputs, input.name);
   if (named != nullptr && Fits(named->info, input.info)) {
@@ -81,8 +97,8 @@ std::string EncoderOutputFor(const DecoderGuess& guess, const Port& input, std::
   return "";
 }
 
-// The only result that is read as memory and has a state's very shape, whose rows alone are open:
-// a source's vector that each step reads again, as in Cho et al. 2014. Empty: none.
+// The only result that is read as memory and has exactly the shape of a state, open in its rows
+// only: a source's vector that each step reads again, as in Cho et al. 2014. Empty: no such result.
 std::string MemoryOfItsShape(const DecoderGuess& guess, const Port& input, std::string& why) {
   const Shape& dims = input.info.shape.dims();
   if (!input.info.shape.has_rank() || absl::c_count(dims, PartialShape::kDynamic) != 1) {
@@ -108,8 +124,8 @@ bool IsZero(const Node& node) {
          absl::c_all_of(node.constant.span<float>(), [](float value) { return value == 0; });
 }
 
-// Where a variable says itself what it begins with: another input of the decoder, or zeros. False
-// if it says nothing, or computes it.
+// Takes the initial value that a variable of the graph states: another input of the decoder, or
+// zeros. False if the graph states none, or computes it.
 bool StartAsTheGraphSays(DecoderGuess& guess, const Port& input, StateRole& state,
                          std::string& why) {
   const Port* const initial = FindPort(guess.initial, absl::StrCat(input.name, kInitialSuffix));

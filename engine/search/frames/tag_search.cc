@@ -1,3 +1,17 @@
+// Searches the best label sequences of a tagger, with or without a CRF. Each position has a score
+// per label (and a CRF a score per pair of neighbours), which the lattice normalises (TagLattice).
+//
+// 1. SetScores gives the lattice all scores; Advance does a part of the work per call, so that a
+//    long source does not hold up others.
+// 2. With a CRF, FindMost goes backwards: for each position and label the best energy that can
+//    still follow.
+// 3. ReadPosition goes forwards with a beam: a candidate's rank is its energy so far plus the best
+//    that can follow. This bound is exact, so that the beam finds the n best sequences.
+// 4. Keep adds the best candidates as entries of a tree (parent, label).
+//
+// AddStableLabels goes back from the beam to where all its entries have the same ancestor: labels
+// up to there cannot change any more. `order` keeps entries of equal rank in the order of their
+// labels, so that results do not depend on sorting.
 #include "engine/search/frames/tag_search.h"
 
 #include <algorithm>
@@ -162,7 +176,7 @@ void TagSearch::AddStableLabels(std::vector<int32_t>& labels) const {
   if (begins_.empty()) {
     return;
   }
-  // Back to where all of the beam are one.
+  // Goes back to where all entries of the beam have one ancestor.
   std::vector<int32_t> at(entries_.size() - begins_.back());
   std::iota(at.begin(), at.end(), static_cast<int32_t>(begins_.back()));
   if (done()) {
