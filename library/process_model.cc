@@ -1,3 +1,10 @@
+// A model in the caller's process: the part of the library that decodes, scores and aligns without
+// a server. Load compiles the bundle, tries it and starts an engine; Decode, Score and Align start
+// all sources of a request and wait until all are answered (AnswerAll), with the same responses as
+// the server's.
+//
+// Load runs on a thread that ends with it. The engine refuses no request for its deadline in
+// advance: a server does so because another one may be in time, and here there is no other.
 #include "library/process_model.h"
 
 #include <system_error>
@@ -26,7 +33,7 @@ void Put(v1::Scored scored, v1::ScoreResult& result) {
 
 absl::Status AsTheyAre(const absl::Status& status) { return status; }
 
-// What differs between calls that decode, score and align.
+// The differences between calls that decode, score and align.
 struct Terms {
   status::SourceNames names;                            // of sources in the request
   absl::Status (*of)(const absl::Status&) = AsTheyAre;  // an error in the request's terms

@@ -1,3 +1,14 @@
+// The forms in which commands print answers: AnswerTable for people (rank, score, log-probability,
+// text, and below it alignment and words), AnswerJson for programs (one object a line), Subtitle
+// for subtitles.
+//
+// ToJson prints any message with the names of its .proto file. A status may have details of types
+// that this program does not know, as a newer server sends them; protobuf cannot print such a
+// detail and fails as a whole, so that these details are left out (DropUnknownDetails).
+//
+// AlignedTokens writes "word-position" pairs as the tools for alignments read them. It splits the
+// text at white space, or by characters, whichever gives as many pieces as there are tokens; else
+// it writes ids.
 #include "client/cli/answers.h"
 
 #include <algorithm>
@@ -32,8 +43,8 @@ struct Row {
   std::string words;      // as alignment
 };
 
-// Details of errors are of types that nothing else here speaks of, and the linker would leave them
-// out: printing could not look them up.
+// Links the types of errors' details: nothing else here uses them, so the linker would leave them
+// out, and printing could not look them up.
 void KeepDetailTypes() {
   google::protobuf::LinkMessageReflection<google::rpc::BadRequest>();
   google::protobuf::LinkMessageReflection<google::rpc::ErrorInfo>();
@@ -62,7 +73,7 @@ void DropUnknownDetails(Message& message) {
   }
 }
 
-// word 0.98 [0.99] (0.12-0.40 s): confidence, posterior, time.
+// Words as "word 0.98 [0.99] (0.12-0.40 s)": confidence, posterior, time.
 std::string WordList(const v1::Hypothesis& hypothesis) {
   std::vector<std::string> words;
   for (const v1::Word& word : hypothesis.words()) {
@@ -78,7 +89,7 @@ std::string WordList(const v1::Hypothesis& hypothesis) {
   return absl::StrJoin(words, ", ");
 }
 
-// With a sign for a space, which separates pairs.
+// The characters of a text, with a sign for a space, which separates pairs.
 std::vector<std::string> Characters(absl::string_view text) {
   std::vector<std::string> characters;
   while (!text.empty()) {

@@ -1,3 +1,9 @@
+// Conditions on the figures of a load test, as flags write them: "p99>50ms,errors>1%".
+// ParseConditions reads them with the unit of each figure: times, shares in percent, or calls per
+// second; FailedCondition returns the first condition that a report fulfils, for --fail-if.
+//
+// ParseSlo reads promises, which are the other way round ("p99<50ms"), as shares of calls that may
+// be slower or fail: "p99<50ms" allows one call in a hundred to take longer.
 #include "client/cli/load_conditions.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Opens the sound of a file or of standard input and gives it in pieces of a tenth of a second, as
+// 16-bit samples or floats.
+//
+// OpenSound: a file is read whole and decoded by its kind (SoundOfFile). From a pipe, sound must be
+// passed on while it comes: a WAV file is read as it comes (WavOfPipe), raw samples of --samples
+// too (RawSound), and other kinds are read to their end first. The kind is found by the first bytes
+// (audio::KindOf).
 #include "client/cli/sound.h"
 
 #include <unistd.h>

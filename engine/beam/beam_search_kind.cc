@@ -1,3 +1,13 @@
+// Makes the requests of the search over tokens, from what a call asks to what the driver steps:
+//
+// 1. PrepareSource reads the source, OptionsForSource fixes the options that depend on its length.
+// 2. SetPrice computes the rows and bytes that the request may take at most (price.h). A request
+//    that could never run is refused here, with the option whose reduction would help most
+//    (WhatToLower).
+// 3. The search is created, SetStates says whether states are returned or cached, SetUpDecoders
+//    makes the scorers.
+//
+// MakeScoreRequest does the same for known targets, with a TargetScorer in the place of a search.
 #include "engine/beam/beam_search_kind.h"
 
 #include <algorithm>
@@ -19,7 +29,7 @@ std::unique_ptr<BeamRequest> NewRequest(const CallOptions& call) {
   return request;
 }
 
-// The field by which a request is priced that makes it cheapest if it is halved.
+// The field of the price that makes the request cheapest if it is halved.
 std::string WhatToLower(const DecodeModel& model, const search::SearchOptions& search,
                         int source_length, bool keeps_attention) {
   search::SearchOptions narrow = search;
@@ -45,8 +55,8 @@ int64_t StateBytes(const DecodeModel& model) {
   return bytes;
 }
 
-// What concerns states as data: what came with the source, what the answer brings, what is kept.
-// After SetPrice and with a search.
+// Sets whether the request returns its state and uses the prefix cache. After SetPrice and with a
+// search.
 absl::Status SetStates(const EngineOptions& limits, const DecodeModel& model, bool returns_state,
                        absl::string_view signature, BeamRequest& request) {
   if (returns_state) {
@@ -64,7 +74,8 @@ absl::Status SetStates(const EngineOptions& limits, const DecodeModel& model, bo
   return absl::OkStatus();
 }
 
-// How many rows and bytes the request takes; ResourceExhausted if that is more than there are.
+// Sets how many rows and bytes the request takes; ResourceExhausted if that is more than the engine
+// has.
 absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
                       const search::SearchOptions& search, v1::Attention attention,
                       bool returns_state, BeamRequest& request) {

@@ -1,3 +1,10 @@
+// TextCodec turns texts into ids and back. Create makes the codec for a configuration:
+// SentencePiece, a tokenizer's file, or a table of tokens (words, characters, pieces). What they
+// share is here, in CodecBase: the special tokens, checks of texts, and unknown pieces.
+//
+// A text cannot spell special tokens: a piece that is the text of one counts as unknown, since a
+// request could otherwise end its source early. Begin and End put the special tokens around a text
+// that is encoded as a whole; EncodePart leaves them out.
 #include "engine/bundle/text_codec.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// The memory that a request searched by frames may take at most, which admission reserves before it
+// runs. PriceFrames is for whole sources, PriceStream for a stream's segment of a number of frames.
+//
+// A price is the sum of: frames (FrameBytes: the scores, or what the joiner needs of each), the
+// encoder's states and chunk (ChunkBytes), the search's hypotheses with the predictor's and
+// scorers' states (SearchBytes, SlotBytes, ScorerBytes), lists of tokens that options name
+// (ListBytes), and the forward algorithm of scored targets (ScoringBytes).
+//
+// CountFrameSteps is the number of steps, for the forecast of the time that a request takes.
 #include "engine/frames/frame_price.h"
 
 #include <algorithm>
@@ -17,7 +26,7 @@ int64_t ScoringBytes(int64_t frames, int64_t labels) {
          labels * frames * int64_t{sizeof(float)};
 }
 
-// Of a value without its rows.
+// Bytes of one row of a value.
 int64_t RowBytes(const ops::ValueInfo& info) {
   int64_t bytes = ops::SizeOf(info.dtype);
   for (int axis = 1; axis < info.shape.rank(); ++axis) {
@@ -26,7 +35,7 @@ int64_t RowBytes(const ops::ValueInfo& info) {
   return bytes;
 }
 
-// What a label history holds of the predictor.
+// Bytes of the predictor's states and outputs that a label history holds.
 int64_t SlotBytes(const TransducerPart& part) {
   int64_t bytes = int64_t{sizeof(int32_t)} * part.context_size;
   for (const ops::ValueInfo& state : part.graphs.predictor->states()) {
@@ -38,7 +47,7 @@ int64_t SlotBytes(const TransducerPart& part) {
   return bytes;
 }
 
-// What is kept of a frame.
+// Bytes that are kept of a frame.
 int64_t FrameBytes(const FramesPart& part) {
   if (part.transducer == nullptr || part.transducer->graphs.frames == nullptr) {
     // With transitions, the log-sum and the most of what may follow each label as well.
@@ -54,7 +63,7 @@ int64_t FrameBytes(const FramesPart& part) {
   return bytes;
 }
 
-// What a label history holds of scorers that come with rows.
+// Bytes of the scorers' rows that a label history holds.
 int64_t ScorerBytes(const FrameRequest& request) {
   int64_t bytes = 0;
   for (const RowScorer& scorer : request.row_scorers) {
@@ -83,8 +92,8 @@ int64_t ChunkBytes(const DecodeModel::Parts& parts) {
          (streaming.chunk + streaming.shift) * streaming.width * int64_t{sizeof(float)};
 }
 
-// What a plan holds of the lists of tokens that options name. Sources of a call share it, but the
-// last request that reads it may be any.
+// Bytes of the lists of tokens that a plan holds for options. Sources of a call share it, but any
+// of them may be the last request that reads it.
 int64_t ListBytes(const search::FrameOptions& options) {
   constexpr int64_t kTokenBytes = sizeof(int32_t);
   constexpr int64_t kAutomatonBytes = 64;  // a node, its edge, and the phrase

@@ -1,3 +1,14 @@
+// Expressions of JSON texts, from which json_schema.cc builds grammars: strings, numbers,
+// constants, lists and objects. After a comma or colon one space is allowed (JsonSeparator), no
+// other white space, so that a model cannot spend its answer on blanks.
+//
+// JsonInteger writes the integers of a range as digits. Example, 7 to 23: [7-9] | 1[0-9] | 2[0-3].
+// Natural goes through the numbers of digits; Between shares the leading digits that are equal;
+// Bounded continues after a digit that is equal to that of a bound: smaller (or larger) digits
+// leave the rest free.
+//
+// JsonCharacter writes a set of characters as JSON does, with escapes for quotes, backslashes and
+// control characters.
 #include "engine/grammar/json_text.h"
 
 #include <algorithm>
@@ -19,8 +30,8 @@ Part DigitsOf(size_t count) {
   return Repeat(Digit('0', '9'), times, times);
 }
 
-// The rest of a number behind digits that it shares with a bound: at least, or at most, the
-// bound's.
+// The rest of a number after leading digits that are equal to those of a bound: at least, or at
+// most, the bound's rest.
 Part Bounded(absl::string_view bound, bool is_least) {
   if (bound.empty()) {
     return EmptyText();
@@ -53,7 +64,7 @@ Part Between(absl::string_view least, absl::string_view most) {
   return Alternate(std::move(ways));
 }
 
-// Numbers of at least 0, without zeros in front.
+// Integers from `least` (0 or more) to `most`, without leading zeros.
 Part Natural(int64_t least, std::optional<int64_t> most) {
   std::vector<Part> ways;
   const std::string low = absl::StrCat(least);
@@ -71,7 +82,7 @@ Part Natural(int64_t least, std::optional<int64_t> most) {
   return Alternate(std::move(ways));
 }
 
-// The parts are shared by all sets: a pattern may have tens of thousands.
+// The escapes, made once: a pattern may have tens of thousands of sets.
 const std::vector<std::pair<char32_t, Part>>& EscapedCharacters() {
   static const auto& made = *[] {
     auto* const escapes = new std::vector<std::pair<char32_t, Part>>{

@@ -1,3 +1,15 @@
+// Requests whose sources wait to be encoded, and the choice of those that are encoded in one run.
+//
+// TakeGroup takes the first request and others that fit it:
+//
+// 1. OfOneShape, if lengths cannot be mixed: those with the same shape.
+// 2. OfNearLength, if padding is proven not to change results: sources of different lengths are
+//    padded to the longest, and padding is wasted work. The waiting sources are sorted by length;
+//    from the first request's place the group grows to whichever neighbour needs less padding,
+//    while padding is at most 1 / kFilledShare of all and the positions fit.
+//
+// The first request is always in the group, so that none waits for ever. A stable order among
+// equals lets those who have waited longest come first.
 #include "engine/queue/encode_queue.h"
 
 #include <algorithm>
@@ -11,9 +23,9 @@ namespace {
 
 // Most sources encoded in one run, so that the activations stay bounded.
 constexpr size_t kMaxGroup = 64;
-// Of those like the first one that the nearest in length are chosen from, as far as they wait.
+// Most waiting requests among which those of the nearest length are chosen.
 constexpr size_t kMostLooks = 4 * kMaxGroup;
-// What sources are filled up with to be as long as the longest is at most this part of all.
+// Padding is at most this part of all positions.
 constexpr int64_t kFilledShare = 4;
 
 // Whether two sources have the same shape, but for axis `other_than` of the source itself.
@@ -82,7 +94,7 @@ EncodeQueue::Requests EncodeQueue::TakeFront(int rows, int64_t bytes, bool at_le
   return taken;
 }
 
-// The first request, and those behind it that are like it.
+// The first request, and those after it with the same shape.
 std::vector<size_t> EncodeQueue::OfOneShape(size_t most) const {
   const Request& first = *waiting_.front();
   std::vector<size_t> chosen = {0};
@@ -95,8 +107,8 @@ std::vector<size_t> EncodeQueue::OfOneShape(size_t most) const {
   return chosen;
 }
 
-// The first request, and of those behind it that are like it but for their lengths the nearest
-// ones, the longest first. What is added next costs the fewest positions to fill up.
+// The first request, and those after it with the nearest lengths and otherwise the same shape, the
+// longest first. The one that is added next needs the fewest positions of padding.
 std::vector<size_t> EncodeQueue::OfNearLength(size_t most, int64_t positions) const {
   const Request& first = *waiting_.front();
   const int axis = first.model->parts().encoder()->length_axis;

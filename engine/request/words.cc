@@ -1,3 +1,12 @@
+// Words of hypotheses, with their times and confidences (FillWords).
+//
+// 1. WordReader splits the text of a hypothesis into words while it goes through the tokens, since
+//    only tokens have probabilities and frames. White space ends a word; in scripts without spaces
+//    each token begins one. A word's confidence is the geometric mean of its tokens' probabilities.
+// 2. FillPosteriors: the posterior of a word of the best hypothesis is the share of hypotheses, by
+//    their scores, that have the word in the same place. AddShares finds the place by an alignment
+//    with the fewest substitutions, insertions and deletions; equal beginnings and ends are
+//    skipped, and the work is bounded (kMostWordPairs).
 #include "engine/request/words.h"
 
 #include <algorithm>
@@ -115,9 +124,9 @@ class WordReader {
   double log_prob_ = 0;   // of the last word's tokens
 };
 
-// Adds `weight` to the shares of those words that `other` has in the same place: by the fewest
-// substitutions, insertions and deletions. Takes what it compares off num_pairs_left; false: there
-// are more.
+// Adds `weight` to the shares of the words that `other` has in the same place, by an alignment with
+// the fewest substitutions, insertions and deletions. Subtracts the compared pairs from
+// num_pairs_left; false: there are more.
 bool AddShares(const Words& words, const Words& other, double weight, size_t& num_pairs_left,
                std::vector<double>& shares) {
   const auto equal = [&](int i, int j) { return words[i].text() == other[j].text(); };

@@ -1,3 +1,13 @@
+// Statuses as they are sent: google.rpc.Status with an ErrorInfo (reason), RetryInfo, BadRequest
+// (fields at fault) and SourceErrors.
+//
+// Clients of gRPC refuse trailers above 8 KiB, and a message is sent twice: percent-encoded, where
+// a character may take three bytes, and with the details in base64. ToRpcStatus therefore cuts the
+// message and the fields, and SourceErrors to what is left (RoomInTrailer). Texts that are no UTF-8
+// are escaped, since protobuf and HTTP/2 refuse them (WireText).
+//
+// RetryAfter says after how long trying again makes sense, and HttpCode which HTTP status a code
+// becomes.
 #include "engine/status/wire_status.h"
 
 #include <algorithm>
@@ -19,17 +29,17 @@ constexpr size_t kMaxMessageBytes = 1024;
 // The same for metadata of an ErrorInfo.
 constexpr size_t kMaxDetailBytes = 1024;
 
-// Faults of a request, each in as many bytes.
+// Most faults of a request that are sent, and the bytes of each.
 constexpr int kMaxViolations = 8;
 constexpr size_t kMaxDescription = 96;
 
-// Of message and details together, as they are sent: what remains of 8 KiB is for other trailers.
+// Bytes of message and details together, as they are sent: the rest of 8 KiB is for other trailers.
 constexpr size_t kMaxTrailerBytes = 7 << 10;
 
 constexpr absl::Duration kRetrySoon = absl::Milliseconds(100);
 constexpr absl::Duration kRetryLater = absl::Seconds(1);
 
-// Of errors that bring none.
+// The reason of an error that has none.
 std::string ReasonOfCode(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -53,7 +63,7 @@ std::string Beginning(absl::string_view text, size_t size) {
   return std::string(text);
 }
 
-// Of the first faults, as far as there is room.
+// The first faults, as many as there is room for.
 google::rpc::BadRequest Shortened(const google::rpc::BadRequest& bad) {
   google::rpc::BadRequest result;
   for (int i = 0; i < std::min(bad.field_violations_size(), kMaxViolations); ++i) {

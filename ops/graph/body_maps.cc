@@ -1,3 +1,11 @@
+// Checks the rules that connect a Loop or an If with its bodies, before any pass relies on them:
+// every parameter of a body is fed exactly once, every output is written exactly once, and all
+// numbers are in range (CheckLoopMaps, CheckBranchMaps).
+//
+// CheckItems: a loop whose batch items have separate lengths (each reads a sequence of its length)
+// slices whole axes, one element at a time, and has neither a trip count nor a condition. Where
+// items are held at the end of their length, all slices go in one direction and last values are
+// states.
 #include "ops/graph/body_maps.h"
 
 #include <algorithm>
@@ -38,7 +46,7 @@ absl::Status CheckInputRule(const Node& node, const LoopInput& input, std::vecto
   return absl::OkStatus();
 }
 
-// What items that iterate on their own ask of the rules.
+// Checks the rules of a loop whose batch items have separate lengths.
 absl::Status CheckItems(const Node& node) {
   const Loop& loop = *node.loop;
   if (loop.items == Loop::Items::kTogether) {

@@ -1,3 +1,11 @@
+// OnnxNode: what the translator of an ONNX operator uses: inputs and outputs by number, attributes
+// by name and type, constants, and known values. Every attribute that is read is noted (read_);
+// CheckAllRead refuses a node with an attribute that its translator does not know, because ignoring
+// it could change the results.
+//
+// A fault does not end the translator: it is kept in the builder, and further values are empty, so
+// that translators need no checks after each step. Inside a function, attributes may refer to those
+// of the call (place_.attributes); what is copied so is counted against a limit.
 #include "ops/import/onnx_node.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// Estimates, before protobuf parses an ONNX file, how much memory the parsed messages will take,
+// and refuses files that would take more than four times their size and 64 MiB (CheckOnnxMemory).
+// On the wire an empty message takes two bytes; parsed, some 250.
+//
+// Walk goes through the bytes field by field, with the few facts of the schema that it needs: which
+// fields are messages (OnnxFieldOf), which are packed lists (IsPacked), which are names (IsName;
+// names are copied wherever they are read, so their length is bounded). Fields of messages that it
+// does not know are walked through as if they were messages, and count as text if that fails.
 #include "ops/import/onnx_wire.h"
 
 #include <algorithm>
@@ -10,7 +18,7 @@ namespace {
 
 constexpr int64_t kFreeBytes = int64_t{64} << 20;
 constexpr int64_t kMaxWireGrowth = 4;
-// Roughly what a separate message or text takes, with the list that holds it.
+// About the bytes that a separate message or text takes, with the list that holds it.
 constexpr int64_t kMessageBytes = 256;
 constexpr int64_t kTextBytes = 48;
 // A number in a separate field; those that the schema does not know are kept as well.

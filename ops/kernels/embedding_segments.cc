@@ -1,3 +1,9 @@
+// EmbeddingSegmentsSum: sums rows of a table by segments. segment_ids[i] is the segment of item i,
+// in ascending order, so that a segment is a range of items (FindFirstItems); SumBags
+// (embedding_sum.h) computes the sums. A segment without items is the row default_index, or zeros.
+//
+// FindFirstItems only says that something is wrong; CheckSegments then finds the first wrong id for
+// the message, which keeps the frequent case fast.
 #include "ops/kernels/embedding_segments.h"
 
 #include <algorithm>
@@ -140,9 +146,9 @@ struct EmbeddingSegmentsSumOp {
     return absl::OkStatus();
   }
 
-  // A row's items: m indices (and weights), stacked; which segment they belong to and how many
-  // segments there are follow from the number of rows. That segments don't straddle rows is what
-  // the comparison of one row with three at load confirms.
+  // The items of a row are m indices (and weights); their segments, and the number of segments,
+  // follow from the number of rows. That no segment is in two rows is confirmed by the comparison
+  // of one row with three when the model is loaded.
   static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
     if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {

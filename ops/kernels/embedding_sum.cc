@@ -1,3 +1,15 @@
+// Sums rows of a table by bags of indices; EmbeddingBag and EmbeddingSegmentsSum are checks around
+// it (SumBags).
+//
+// 1. Bags are shared out among threads in groups, so that the choice of the instruction set is made
+//    once per group (VectorizedFor).
+// 2. SumItems takes kBlock columns at a time, whose sums stay in registers while all rows of the
+//    bag are added (SumColumns, AddRows).
+// 3. Rows are anywhere in a table that is larger than the caches: the rows of later items are
+//    prefetched.
+//
+// Elements are widened to a type in which the sum is rounded once (f32 for 16-bit floats); integers
+// are summed as unsigned 64-bit numbers, in which overflow is defined.
 #include "ops/kernels/embedding_sum.h"
 
 #include <algorithm>
@@ -11,7 +23,8 @@
 namespace beamwright::ops {
 namespace {
 
-// Whether all are in [0, limit): as unsigned numbers, negative ones are the largest.
+// Whether all values are in [0, limit). Compared as unsigned numbers, in which negative ones are
+// the largest.
 template <typename Index>
 bool AllInside(absl::Span<const Index> values, int64_t limit) {
   using Unsigned = std::make_unsigned_t<Index>;
@@ -29,7 +42,7 @@ bool AllInside(absl::Span<const Index> values, int64_t limit) {
   return count == 0 || uint64_t{largest} < static_cast<uint64_t>(limit);
 }
 
-// What a row is summed in: wide enough that T is rounded once, unsigned where T wraps.
+// The type of a sum: wide enough that T is rounded once, unsigned if T wraps.
 template <typename T>
 struct TableTotal {
   using type = std::conditional_t<std::is_integral_v<T>, uint64_t,

@@ -1,3 +1,16 @@
+// Pad: puts elements before and after each axis; negative counts cut elements off. The modes say
+// what is put there:
+//
+//   data a b c, 2 before and 2 after
+//   constant    x x a b c x x
+//   edge        a a a b c c c
+//   reflect     c b a b c b a
+//   symmetric   b a a b c c b
+//   wrap        b c a b c a b
+//
+// For each axis, a list says which coordinate of the data each coordinate of the output reads, or
+// -1 for the constant (Source); Copy then goes through the output row by row and adds up the
+// offsets.
 #include <algorithm>
 #include <vector>
 

@@ -1,3 +1,18 @@
+// The log-sum-exp of a row of scores, and the largest score of each block of it, for the selection
+// of candidates.
+//
+// A row is divided into panels; a panel's sum is that of exp(x - its largest), and PanelJoin joins
+// the sums of panels with different largest values. So panels can be computed in any order, and a
+// panel's sum needs no second pass over the row when a later panel has a larger value.
+//
+// 1. BlockMaxima: the largest of each block, compared as integers, which the compiler vectorizes
+//    and floats would not be (because of NaN). An invalid block (NaN, infinity) gives infinity.
+// 2. SumPanel: terms are added in kLanes lanes of f32, and blocks of kTerms terms in f64; the order
+//    of additions is fixed, so that a row has the same bits in any batch.
+// 3. SumPicked: the same sum for a list of tokens of the panel, with the same bits as if all others
+//    were -infinity.
+//
+// Term is exp for values of at most 0, and 0 for tiny ones, which avoids slow subnormal numbers.
 #include "ops/kernels/panel_scan.h"
 
 #include <algorithm>
@@ -12,7 +27,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Terms are added in f32 in lanes, blocks of this many terms in f64.
+// Terms that are added in lanes of f32; such blocks are added in f64.
 constexpr int64_t kTerms = 256;
 
 // The last few values of a row, and -infinity in the other lanes, which changes no largest value

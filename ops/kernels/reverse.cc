@@ -1,3 +1,11 @@
+// Reverse and ReverseSequence. Reverse turns whole axes around: a strided copy that begins at the
+// last element and has negative strides. ReverseSequence turns around the first seq_lengths[b]
+// elements of an axis for each batch item b, as bidirectional layers do with padded sequences;
+// elements after that stay.
+//
+// Rows of several requests can be reversed together if they are not on a reversed axis. On the
+// batch axis of ReverseSequence each row needs its length; on any other axis all rows must have the
+// same lengths.
 #include <cstring>
 
 #include "ops/kernels/indices.h"

@@ -1,3 +1,17 @@
+// Products by AMX, the matrix instructions of Intel's server CPUs. Eight tile registers of 16 rows
+// of 64 bytes: four hold sums (16 x 16 floats or integers each), one or two hold rows of
+// activations, the others take turns with the weights.
+//
+//   TDPBUSD     sums += unsigned bytes of A times signed bytes of B, four at a time
+//   TDPBF16PS   sums += bf16 pairs
+//
+// Kernel<kInt8, row tiles, strips> is a block of 16 or 32 rows by 32 or 64 columns. Run loads the
+// sums' start, multiplies tile by tile along the depth (Step), prefetches the next weights, and
+// stores the sums. The last part of a depth that is no multiple of a tile is multiplied with zeros
+// before it (Rest), so that the weights need no padding.
+//
+// Tiles configures the registers for a number of rows and releases them in its destructor: a thread
+// that keeps them has a larger state at each context switch.
 #include "ops/kernels/tile_product.h"
 
 #include <algorithm>
@@ -30,8 +44,7 @@ struct TileConfig {
   uint8_t rows[16] = {};
 };
 
-// Assembly and not intrinsics, whose operands must be literals and which ask for functions of
-// another target.
+// In assembly: intrinsics need literal operands, and functions of another target.
 template <int kTile>
 BW_ALWAYS_INLINE inline void Load(const void* from, int64_t stride) {
   __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0"

@@ -1,3 +1,7 @@
+// Reads and writes .npz files: zip archives of .npy files, one per tensor. Entries are unpacked in
+// pieces until their end or a limit, whatever size the directory claims, so that memory follows the
+// data that is there. WriteNpz stores without compression and with a fixed time, so that equal
+// tensors make equal files.
 #include "ops/numpy/npz.h"
 
 #include <zip.h>

@@ -1,3 +1,16 @@
+// Parses bodies of multipart/form-data (RFC 7578), by which browsers and curl send files:
+//
+//   --BOUNDARY
+//   Content-Disposition: form-data; name="file"; filename="a.wav"
+//
+//   the content
+//   --BOUNDARY--
+//
+// ParseForm splits the body at the boundary that the Content-Type header names (BoundaryOf) and
+// reads the head of each part (PartOf). Contents are views into the body. The parser is strict (two
+// names, a missing end, bytes after the last boundary are errors), since lenient parsers that
+// differ let a request mean different things to a proxy and to the server; numbers and sizes of
+// parts' heads are bounded.
 #include "server/http/multipart.h"
 
 #include <utility>
@@ -101,7 +114,7 @@ absl::StatusOr<std::string> BoundaryOf(absl::string_view content_type) {
                  : Malformed("its boundary is not 1 to 70 characters of those that may be in one");
 }
 
-// The names that the head of a part gives it.
+// The name and file name in the head of a part.
 absl::StatusOr<FormPart> PartOf(absl::string_view head) {
   FormPart found;
   bool has_name = false;

@@ -1,3 +1,13 @@
+// Opens the sockets of an address: host:port, unix:PATH or unix-abstract:NAME.
+//
+// 1. OpenTcp listens on every address of the host, all with one port, also if the port is chosen by
+//    the system. A wildcard address becomes one IPv6 socket that takes IPv4 too, or IPv4 where a
+//    machine has no IPv6 (OpenWildcard).
+// 2. OpenUnix removes the file of a server that has crashed: nothing accepts on it (IsAlive). Close
+//    removes the file only if it is still the one that was made (inode_), as another server may
+//    have taken its place.
+//
+// TCP keepalive is set on the listening socket, and accepted sockets inherit it.
 #include "server/rpc/listening_sockets.h"
 
 #include <netdb.h>
@@ -21,8 +31,8 @@
 namespace beamwright::rpc {
 namespace {
 
-// A peer whose machine is gone is noticed after three minutes, by the kernel, so that nothing has
-// to wake for it here. gRPC's own pings come every two hours.
+// The kernel notices a peer whose machine is gone after three minutes, so that no thread must wake
+// for it here. gRPC's pings come every two hours.
 constexpr int kKeepaliveIdleSeconds = 120;
 constexpr int kKeepaliveIntervalSeconds = 15;
 constexpr int kKeepaliveProbes = 4;
@@ -33,7 +43,7 @@ void Set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// What is accepted inherits these.
+// Options that accepted sockets inherit.
 void SetTcpOptions(int fd) {
   Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);  // also after a crash the port can be taken again
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);

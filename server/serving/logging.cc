@@ -1,3 +1,10 @@
+// Logs to standard error, as text or JSON lines. Lines are formatted by the thread that logs and
+// written by LogWriter's thread, so that a reader of standard error that stops reading does not
+// stop the server: lines are dropped then, and counted.
+//
+// Values of clients are escaped and cut to kMaxValueBytes, so that no client can forge or flood
+// lines. AccessLog writes a line per call, or one in one_of, counted separately for successes and
+// failures, so that rare failures are not lost among many successes.
 #include "server/serving/logging.h"
 
 #include <spdlog/pattern_formatter.h>

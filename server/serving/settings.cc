@@ -1,3 +1,13 @@
+// Settings from three places: the command line, environment variables (BEAMWRIGHT_MAX_ROWS for
+// --max-rows) and a file (--config), in this order of precedence.
+//
+// Parse: CLI11 reads the command line; values of the other places become arguments, for settings
+// that no better place has, and everything is parsed again. Each value is first parsed alone
+// (`trial`), so that an error names the place where it is set. A name that does not exist is an
+// error with the nearest name; settings of earlier versions that are gone (kRetired) are ignored if
+// they were off.
+//
+// Print writes all settings with their places as comments, in the form that --config reads.
 #include "server/serving/settings.h"
 
 #include <cstdlib>
@@ -19,15 +29,15 @@ namespace {
 constexpr char kCommandLine[] = "command line";
 constexpr char kConfig[] = "config";
 
-// What makes no sense outside the command line.
+// Flags that have no meaning outside the command line.
 const std::set<std::string>& CommandLineOnly() {
   static const auto* names =
       new std::set<std::string>{"help", "version", "json", "check-config", "print-config"};
   return *names;
 }
 
-// Settings of earlier versions that are gone. Files that --print-config wrote have them all: the
-// value that turned one off is passed over, any other is refused with what there is instead.
+// Settings of earlier versions that are gone. Files that --print-config wrote contain all of them:
+// the value that turned one off is ignored, any other is refused with what replaces the setting.
 struct Retired {
   absl::string_view name;
   absl::string_view off;

@@ -1,3 +1,14 @@
+// Cuts a stream of sound into windows at pauses, for models that read whole sources. Sound is
+// divided into frames of 20 ms; Judge says of each whether it is speech, and Next takes a window
+// when a pause has lasted pause_frames_, or when the window is as long as it may be.
+//
+// 1. Judge: with an activity model, by its probabilities, with a higher threshold to begin speech
+//    than to end it; without one, by the power relative to a level that falls slowly (IsSpeech).
+// 2. Next: a pause ends the window in its middle, or shortly after the speech if silence is
+//    dropped. Without a pause, the cut is at the quietest place of the last two fifths
+//    (QuietFrame).
+// 3. With an activity model, sound without speech is not given on, but kPadFrames around the speech
+//    are kept; speech shorter than kLeastSpeechFrames counts as noise.
 #include "server/serving/sound_windows.h"
 
 #include <algorithm>
@@ -14,11 +25,11 @@ constexpr int kFramesASecond = 50;
 constexpr int64_t kQuietFrames = 10;  // a fifth of a second: what a cut looks for
 constexpr int64_t kLeastFrames = kFramesASecond / 2;
 
-// Without a model: how far below the level before it a pause is, and how the level falls.
+// Without a model: a pause is this far below the level before it, and the level falls this fast.
 constexpr double kPauseBelow = 1e-2;   // 20 dB
 constexpr double kFallAFrame = 0.986;  // 3 dB a second
 
-// As Silero's own program has them: speech begins and ends at these probabilities, is longer than a
+// Thresholds of Silero's program: speech begins and ends at these probabilities, is longer than a
 // quarter of a second, and has some sound around it.
 constexpr float kSpeechBegins = 0.5F;
 constexpr float kSpeechEnds = 0.35F;

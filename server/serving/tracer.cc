@@ -1,3 +1,10 @@
+// Makes OpenTelemetry spans of calls: one of the call, and below it the parts of each source
+// (queue, encode, decode with its steps as events, detokenise).
+//
+// A call that brings a traceparent header is traced if its caller samples it (ParseTraceParent, W3C
+// Trace Context); others at `rate_`. The spans are made when the call has ended, from its timelines
+// (AddSource), so that a call that is not traced costs nothing while it runs. A source that failed
+// has parts up to the one in which it failed.
 #include "server/serving/tracer.h"
 
 #include <algorithm>
@@ -75,8 +82,8 @@ std::string FinishReason(const v1::Decoded& decoded) {
              : v1::FinishReason_Name(decoded.hypotheses(0).finish_reason());
 }
 
-// What was done for source `index` of a call, below the call's span, which is the first of `spans`.
-// decoded: null if it failed; what it was in the middle of ends with the call then.
+// Adds the spans of source `index` below the call's span, which is the first of `spans`. decoded:
+// null if the source failed; the part that it was in ends with the call then.
 void AddSource(const CallRecord& call, size_t index, const v1::Decoded* decoded,
                std::vector<Span>& spans) {
   const engine::Timeline& line = call.timelines[index];

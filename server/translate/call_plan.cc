@@ -1,3 +1,15 @@
+// Plans a translation call before any text is translated (PlanCall): which language each text is
+// in, which models translate it, and in which parts a stream answers.
+//
+// 1. CheckRequest: languages are set, the glossary is complete, and the texts are not too long.
+// 2. FindSources: the language that the call names, or, for "auto", the one that CLD2 finds in all
+//    texts together; a text in another language counts if CLD2 is sure of it.
+// 3. Texts of the same language form a group with a route of one or two models (Directions::Find,
+//    FindModels). A stream's texts are divided into parts, the first ones short, so that it begins
+//    early.
+//
+// All models are checked here (loaded or loadable, not quarantined), so that a call fails as a
+// whole before it has cost anything.
 #include "server/translate/call_plan.h"
 
 #include <algorithm>
@@ -17,8 +29,8 @@
 namespace beamwright::translate {
 namespace {
 
-// Of a stream's parts: the first ones are short, so that it begins early; the last sentences of a
-// part leave the engine less busy, so that few parts are better.
+// Bytes of a stream's parts: the first parts are short, so that it begins early; at the end of a
+// part the engine is less busy, so that few parts are better.
 constexpr size_t kLeastPartBytes = size_t{1} << 10;
 constexpr size_t kMostPartBytes = size_t{64} << 10;
 

@@ -1,3 +1,11 @@
+// Reads and writes the texts of .docx and .odt files, which are zip archives of XML files, with
+// libzip in memory.
+//
+// ReadOfficeFile returns the XML files with text: the document, headers, footers and notes
+// (HoldsText). It trusts no size of the archive's directory: entries are unpacked in pieces, and no
+// more than kMaxOfficeXmlBytes in all, since a small archive can unpack to any size.
+// WriteOfficeFile replaces these files and keeps everything else, times included, so that equal
+// input gives equal output.
 #include "server/translate/office_package.h"
 
 #include <zip.h>

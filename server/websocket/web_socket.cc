@@ -1,3 +1,11 @@
+// A WebSocket over Boost.Beast, with or without TLS (WebSocketOver), behind an interface with
+// callbacks. The HTTP listener has read the request; Refuse answers it over HTTP, Accept upgrades
+// the connection.
+//
+// Read gives whole messages; what has been received of a message is charged to the memory account,
+// and is dropped when there is no room (Outcome::kNoMemory). The buffer is freed after each
+// message, so that a quiet client holds nothing. A refusal has a time limit, as its client may read
+// slowly or not at all.
 #include "server/websocket/web_socket.h"
 
 #include <algorithm>
@@ -41,7 +49,7 @@ Outcome OutcomeOf(const error_code& error) {
   return error == ws::error::message_too_big ? Outcome::kTooLarge : Outcome::kGone;
 }
 
-// The reason must be UTF-8, whole characters.
+// Cuts a reason to the length that a closing frame may have, at a whole character.
 absl::string_view CutReason(absl::string_view reason) {
   if (reason.size() <= kMaxReasonBytes) {
     return reason;

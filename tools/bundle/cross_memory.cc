@@ -1,3 +1,11 @@
+// Moves the keys and values of the source from a decoder's first step into the encoder. optimum
+// exports a decoder as two graphs: the first step computes cross-attention's keys and values from
+// the encoder's result and gives them as outputs ("present.0.encoder.key"), later steps read them.
+// The server steps one graph, so the encoder must give them.
+//
+// Joiner copies the nodes that these outputs need (Needed) from the first step into the encoder's
+// ONNX graph, with a prefix before their names, and connects the encoder's result, its mask, and,
+// if the nodes read the number of rows from the tokens, tokens of any value (AddTokens).
 #include "tools/bundle/cross_memory.h"
 
 #include <onnx/onnx_pb.h>
@@ -108,7 +116,7 @@ class Joiner {
  private:
   static constexpr absl::string_view kPrefix = "first_step/";
 
-  // What the encoder has for inputs of the first step.
+  // Maps the inputs of the first step to values of the encoder.
   absl::Status NamePorts() {
     if (encoder_.output_size() != 1) {
       return Invalid("the encoder has ", encoder_.output_size(), " results, not one");
@@ -127,7 +135,7 @@ class Joiner {
     return absl::OkStatus();
   }
 
-  // Tokens [rows, 1] for the encoder's rows, whichever: only their number is read.
+  // Tokens [rows, 1] of any value: only their number is read.
   std::string AddTokens(int type) {
     const auto add = [this](const char* op, const std::vector<std::string>& inputs) {
       onnx::NodeProto& node = *encoder_.add_node();

@@ -1,3 +1,12 @@
+// Measures decoding in one process, without a server: BenchDecode keeps `concurrency` requests in
+// flight and counts tokens.
+//
+// Traffic counts from the time when the first `concurrency` requests are answered, when all
+// requests are at different steps, as in a server under load, until the time is over and a multiple
+// of `concurrency` answers have been counted. AddProfile adds what the engine measured: the length
+// of steps and the share of each phase.
+//
+// Sources are lines of a file, features of an .npz file, or random ids of a fixed seed.
 #include "tools/bundle/decode_bench.h"
 
 #include <algorithm>
@@ -20,7 +29,7 @@ class Traffic {
  public:
   Traffic(int concurrency, double seconds) : concurrency_(concurrency), seconds_(seconds) {}
 
-  // Waits for room for one more request. False: time to stop.
+  // Waits until another request may start. False: time to stop.
   bool Admit() {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(

@@ -1,3 +1,10 @@
+// Guesses how sound is prepared for an encoder (FindSound), from the metadata of its file, the name
+// of its input and the width of a frame. Each toolkit has a rule (FunAsr, WeNet, Icefall, Nemo,
+// Whisper, Samples); the first that applies sets the configuration and says why. If no rule
+// applies, requests bring features.
+//
+// The details (window, scale of samples, edges, frequencies) are those of each toolkit's feature
+// extractor: with features that are only similar a model recognises worse, without an error.
 #include "tools/bundle/encoder_sound.h"
 
 #include <algorithm>
@@ -39,7 +46,7 @@ bool IsWidth(int64_t width, std::initializer_list<int64_t> usual) {
   return std::find(usual.begin(), usual.end(), width) != usual.end();
 }
 
-// Each rule sets `facts` and returns why, or returns nothing where it does not apply.
+// Each rule sets `facts` and returns the reason; an empty text if it does not apply.
 
 std::string FunAsr(const Encoder& encoder, SoundFacts& facts) {
   const int stack = encoder.Number("lfr_window_size");

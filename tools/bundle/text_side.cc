@@ -1,3 +1,14 @@
+// Guesses how one side of a model writes its text, from its vocabulary (ReadTextSide):
+//
+// 1. A SentencePiece model by its name, or a tokenizer's file by its content: these say how text is
+//    cut, and only the special tokens are guessed (ReadTokenizer).
+// 2. A list of tokens: characters, if every token is one; pieces, if tokens have a mark such as
+//    "@@" or "▁"; else words.
+// 3. Special tokens by the usual names (begin, end, padding, unknown), unless flags name them; what
+//    is given must be in the vocabulary.
+// 4. Sources are made lower-case if no token has a capital.
+//
+// Each guess is explained in `reasons`.
 #include "tools/bundle/text_side.h"
 
 #include <algorithm>
@@ -55,7 +66,7 @@ void SetEnds(const std::vector<std::string>& ends, v1::TextConfig& config) {
   config.mutable_end_tokens()->Assign(ends.begin(), ends.end());
 }
 
-// Of a file that says how text is cut: nothing is guessed but the special tokens.
+// Reads a file that says how text is cut: only the special tokens are guessed.
 absl::StatusOr<TextSide> ReadTokenizer(const std::string& side, const std::string& path,
                                        const std::string& content, const SpecialTokens& special,
                                        std::vector<std::string>& reasons) {

@@ -1,3 +1,10 @@
+// Reads lists of target tokens as toolkits write them: a token a line; "TOKEN ID" a line; or a JSON
+// object of ids by token. Parse finds the form: JSON by its brace, numbered lines if all lines end
+// with a number; ids must count from 0 without a gap or a repetition (InOrder).
+//
+// PiecesOfTokenizer makes a list of the pieces of a tokenizer.json of BPE with byte fallback, which
+// is enough to write text, though not to read it. WithUnixLines drops a byte-order mark and
+// carriage returns.
 #include "tools/bundle/token_file.h"
 
 #include <google/protobuf/struct.pb.h>
@@ -72,8 +79,8 @@ std::vector<absl::string_view> Lines(absl::string_view content, int64_t& empty_t
   return lines;
 }
 
-// Nothing, unless every line is numbered; one token a line may be a number, but not all with ids
-// that count.
+// The numbered tokens, if every line is numbered; else no value. A list of one token a line may
+// contain numbers, but not only ids that count.
 std::optional<std::vector<NumberedToken>> AllNumbered(const std::vector<absl::string_view>& lines) {
   std::vector<NumberedToken> listed;
   bool any_token = false;

@@ -1,3 +1,6 @@
+// Writes a graph as JSON, for programs that read `beamwright-graph show --json`: the same contents
+// as show_text.cc, nodes by number, with loops and branches as objects within their node. Extents
+// that are open are -1, an unknown rank is null.
 #include "ops/base/json_writer.h"
 #include "ops/graph/file_operator.h"
 #include "tools/graph/port_names.h"

@@ -1,3 +1,11 @@
+// Prints a graph as text, for `beamwright-graph show`: its ports with types and shapes, the extents
+// that are open, and every node on a line, for example
+//
+//   12 MatMul 'decoder/proj' (10, 11) f32[?,512]
+//
+// with the numbers of the nodes that it reads. A loop is followed by the rules of its inputs and
+// outputs (slice, state, invariant) and its body, indented; an If by both branches. Names come from
+// files and are printed with control characters escaped.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -85,7 +93,7 @@ class Printer {
     }
   }
 
-  // What may differ from run to run.
+  // The axes whose extents may differ from run to run.
   void PrintOpenAxes(const Graph& graph) {
     const std::vector<std::string> names = UniquePortNames(graph, graph.parameters);
     std::vector<std::string> open;

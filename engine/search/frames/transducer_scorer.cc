@@ -1,3 +1,17 @@
+// Scores one known label sequence with a transducer: the log-probability of all alignments together
+// (forward algorithm) and of the best alignment, with its times. The lattice has a node for each
+// frame and each number of labels emitted ("place"):
+//
+//   blank moves to the next frame (or by a duration), a label to the next place
+//
+// 1. Advance takes the scores of one frame: for every place those of blank and of its next label.
+//    It goes through the places in order; labels of this frame lead to the next place in the same
+//    frame (EmitLabel), blanks and durations into later frames (Arrive).
+// 2. `arriving` is a ring of the sums at coming frames, as far as the longest duration reaches.
+//    With a cap on labels per frame, a place has a sum for each number of labels emitted in the
+//    frame.
+// 3. Arrivals keep, for the best alignment, how each node was reached; TraceBack follows them from
+//    the end.
 #include "engine/search/frames/transducer_scorer.h"
 
 #include <algorithm>
