@@ -245,7 +245,9 @@ absl::Status Recognition::Open(const v1::RecognizeConfig& config) {
   if (const absl::Status status = SetWindowLanguage(config); !status.ok()) {
     return AtConfig(status);
   }
-  if (!TakeLongToRead(*model_, asked_)) {
+  BW_RETURN_IF_ERROR(FindRewriter());
+  if (!TakeLongToRead(*model_, asked_) &&
+      (rewriter_ == nullptr || !TakeLongToRead(*rewriter_, {}))) {
     return ReadConfig(config);
   }
   {
@@ -491,8 +493,10 @@ bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
     if (has_ended_ || is_complete) {
       return true;  // no more requests are expected
     }
-    if (is_reading_ || (feed_ != nullptr && feed_->is_full()) || windows_.size() >= kMostWindows) {
-      heard_ = now;  // the call is full: the client cannot send
+    const bool is_rewriting = !segments_.empty() && !segments_.front().is_ready;
+    if (is_reading_ || is_rewriting || (feed_ != nullptr && feed_->is_full()) ||
+        windows_.size() >= kMostWindows) {
+      heard_ = now;  // the call is full: the client cannot send, by no fault of its reading
     }
     if (now - heard_ < idle) {
       return false;
@@ -512,7 +516,7 @@ bool Recognition::is_reading() const {
 bool Recognition::is_full() const {
   absl::MutexLock lock(&mutex_);
   return !early_.empty() || (feed_ != nullptr && feed_->is_full()) ||
-         windows_.size() >= kMostWindows;
+         windows_.size() >= kMostWindows || segments_.size() >= kMostSegments;
 }
 
 v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment,
@@ -550,8 +554,15 @@ v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment,
 }
 
 void Recognition::AddSegment(v1::RecognizedSegment segment) {
+  // In memory it takes about four times as many bytes as on the wire.
+  const int64_t bytes = 4 * static_cast<int64_t>(segment.ByteSizeLong());
+  if (lacks_memory_ || !segments_hold_.Resize(segments_hold_.bytes() + bytes)) {
+    lacks_memory_ = true;
+    return;
+  }
   EndedSegment& added = segments_.emplace_back();
   added.segment = std::move(segment);
+  added.bytes = bytes;
   stable_ = {};
   provisional_.clear();
   const auto& hypotheses = added.segment.hypotheses();
@@ -561,6 +572,17 @@ void Recognition::AddSegment(v1::RecognizedSegment segment) {
   added.is_ready = false;
   core_.replies().Post([self = shared_from_this(), number = added.segment.number(),
                         text = hypotheses[0].text()] { self->Rewrite(number, text); });
+}
+
+void Recognition::EndIfMemoryLacks() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!lacks_memory_) {
+      return;
+    }
+    tells_rest_ = true;
+  }
+  End(MemoryRunsShort());
 }
 
 void Recognition::OnProgress(engine::Progress progress) {
@@ -577,6 +599,7 @@ void Recognition::OnProgress(engine::Progress progress) {
     }
     text_end_ = {std::move(progress.stop_strings), progress.prefix_length};
   }
+  EndIfMemoryLacks();
   wake_();
 }
 
@@ -591,17 +614,17 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   absl::Status status = answer.status();
   {
     absl::MutexLock lock(&mutex_);
-    tells_rest_ = !has_ended_;
+    tells_rest_ = tells_rest_ || !has_ended_;
     if (has_ended_) {
       status = end_;  // the reason for which the engine was stopped
     }
   }
-  std::optional<engine::Segment> whole;
-  if (status.ok()) {
-    if (feed_ == nullptr) {
-      whole = WholeSource(*answer);
-    }
-  } else {
+  if (status.ok() && feed_ == nullptr) {
+    absl::MutexLock lock(&mutex_);
+    AddSegment(MakeSegment(WholeSource(*answer), nullptr));
+    status = lacks_memory_ ? MemoryRunsShort() : status;
+  }
+  if (!status.ok()) {
     status =
         Renamed(status, sound_.has_value() || sound_windows_.has_value() ? "audio" : "features");
     answer = status;
@@ -610,9 +633,6 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   core_.quarantine().Count(*model_, status.ok() ? 1 : 0, 0, SteadyNow());
   {
     absl::MutexLock lock(&mutex_);
-    if (whole.has_value()) {
-      AddSegment(MakeSegment(*std::move(whole), nullptr));
-    }
     if (completed_ != absl::InfinitePast()) {
       summary_.set_final_ms(absl::ToDoubleMilliseconds(SteadyNow() - completed_));
     }
@@ -671,7 +691,21 @@ void Recognition::End(const absl::Status& status) {
 }
 
 Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Status& end) {
-  absl::MutexLock lock(&mutex_);
+  Taken taken = Taken::kNothing;
+  bool has_room = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const bool was_full = segments_.size() >= kMostSegments;
+    taken = TakeNow(message, end);
+    has_room = was_full && segments_.size() < kMostSegments;
+  }
+  if (has_room) {
+    room_();
+  }
+  return taken;
+}
+
+Recognition::Taken Recognition::TakeNow(v1::RecognizeResponse& message, absl::Status& end) {
   message.Clear();
   // 1. After the end: an error, except that segments which the engine had found before its error
   //    are sent first.
@@ -683,6 +717,7 @@ Recognition::Taken Recognition::Take(v1::RecognizeResponse& message, absl::Statu
   // 2. Segments, in order, up to the first whose text is still being rewritten.
   for (; !segments_.empty() && segments_.front().is_ready; segments_.pop_front()) {
     *message.add_segments() = std::move(segments_.front().segment);
+    segments_hold_.Resize(segments_hold_.bytes() - segments_.front().bytes);
   }
   if (!segments_.empty()) {  // its text is being rewritten: later news waits
     return message.segments().empty() ? Taken::kNothing : Taken::kMessage;

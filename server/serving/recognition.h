@@ -111,9 +111,12 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   v1::RecognizedSegment MakeSegment(engine::Segment segment, const SoundWindows::Window* window)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddSegment(v1::RecognizedSegment segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call if there was no memory for a segment.
+  void EndIfMemoryLacks();
 
   // Of texts that another model rewrites (recognition_rewrite.cc). FailedPrecondition: it is not
   // served, or does not read and write texts.
+  absl::Status FindRewriter();
   absl::Status OpenRewriter();
   void Rewrite(int number, const std::string& text);
   void OnRewritten(int number, const absl::StatusOr<v1::Decoded>& answer);
@@ -133,6 +136,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void OnWindow(absl::StatusOr<v1::Decoded> answer);
   // A client waits while this many windows do.
   static constexpr size_t kMostWindows = 2;
+  // And while this many segments are not taken: a client that does not read must not send on.
+  static constexpr size_t kMostSegments = 64;
+  Taken TakeNow(v1::RecognizeResponse& message, absl::Status& end)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Core& core_;
   const std::shared_ptr<engine::CancelFlag> stop_ = std::make_shared<engine::CancelFlag>();
@@ -173,17 +180,21 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time heard_ ABSL_GUARDED_BY(mutex_);  // when the client sent something, or had to wait
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
-  // The engine ended it with an error: segments that it had found are taken first.
+  // It ended with an error that is no fault of the client's requests: segments that were found
+  // are taken first.
   bool tells_rest_ ABSL_GUARDED_BY(mutex_) = false;
   bool summary_taken_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time completed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   v1::RecognizeSummary summary_ ABSL_GUARDED_BY(mutex_);
   struct EndedSegment {
     v1::RecognizedSegment segment;
+    int64_t bytes = 0;     // of segments_hold_
     bool is_ready = true;  // false: its text is being rewritten
   };
   std::deque<EndedSegment> segments_ ABSL_GUARDED_BY(mutex_);  // not taken yet
-  StablePrefix stable_ ABSL_GUARDED_BY(mutex_);                // of the segment that goes on
+  MemoryAccount::Hold segments_hold_ ABSL_GUARDED_BY(mutex_) = core_.memory().MakeHold();
+  bool lacks_memory_ ABSL_GUARDED_BY(mutex_) = false;  // for a segment
+  StablePrefix stable_ ABSL_GUARDED_BY(mutex_);        // of the segment that goes on
   std::vector<engine::Provisional> provisional_ ABSL_GUARDED_BY(mutex_);  // of it, not taken yet
   TextEnd text_end_ ABSL_GUARDED_BY(mutex_);
   std::deque<SoundWindows::Window> windows_ ABSL_GUARDED_BY(mutex_);  // that wait

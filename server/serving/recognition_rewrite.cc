@@ -41,7 +41,7 @@ std::string Labelled(const engine::DecodeModel& tagger, const std::string& text,
 
 }  // namespace
 
-absl::Status Recognition::OpenRewriter() {
+absl::Status Recognition::FindRewriter() {
   const std::string& name = model_->config().rewrite().model();
   if (name.empty()) {
     return absl::OkStatus();
@@ -51,16 +51,24 @@ absl::Status Recognition::OpenRewriter() {
     return absl::FailedPreconditionError(absl::StrCat("rewrite.model of model '", model_->name(),
                                                       "': ", rewriter.status().message()));
   }
-  BW_ASSIGN_OR_RETURN(rewriter_options_, engine::ResolveOptions(**rewriter, {}));
   rewriter_ = *std::move(rewriter);
+  return absl::OkStatus();
+}
+
+absl::Status Recognition::OpenRewriter() {
+  if (rewriter_ != nullptr) {
+    BW_ASSIGN_OR_RETURN(rewriter_options_, engine::ResolveOptions(*rewriter_, {}));
+  }
   return absl::OkStatus();
 }
 
 void Recognition::Rewrite(int number, const std::string& text) {
   v1::Source source;
   source.set_text(text);
+  engine::CallOptions options = EngineOptions(core_, caller_);
+  options.call = call_.call;  // its segments take turns as the sources of one call
   core_.engine().DecodeResolved(
-      rewriter_, std::move(source), rewriter_options_, EngineOptions(core_, caller_),
+      rewriter_, std::move(source), rewriter_options_, options,
       [self = shared_from_this(), number](const absl::StatusOr<v1::Decoded>& answer) {
         self->OnRewritten(number, answer);
       });

@@ -215,6 +215,7 @@ void Recognition::OnWindow(absl::StatusOr<v1::Decoded> answer) {
     *all_windows_.mutable_hypotheses() = answer->hypotheses();
     has_begun_ = false;
   }
+  EndIfMemoryLacks();
   wake_();
   StartWindow();
 }

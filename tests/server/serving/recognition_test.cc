@@ -272,6 +272,53 @@ TEST_F(RecognitionTest, LongSoundBecomesSegments) {
   EXPECT_EQ(end.code(), absl::StatusCode::kInvalidArgument);
 }
 
+// Segments that the client does not take: it may not send on, and they count as held memory.
+TEST_F(RecognitionTest, SegmentsThatAreNotTakenBoundAStream) {
+  v1::RecognizeConfig config;
+  config.set_model("tones");
+  config.mutable_endpoint()->set_pause_ms(20);
+  config.mutable_endpoint()->set_max_segment_ms(200);
+  config.mutable_audio()->set_samples(v1::SAMPLE_FORMAT_F32);
+  std::atomic<int> num_rooms{0};
+  const std::shared_ptr<Recognition> recognition = Recognition::Make(
+      *core_, Caller{Method::kRecognize}, [] {}, [&num_rooms] { ++num_rooms; });
+  v1::RecognizeRequest request;
+  *request.mutable_config() = config;
+  recognition->Add(request);
+  request.set_audio(sound::AsF32(sound::Tones({3})));
+  const auto is_full = [&recognition] {
+    // The engine may be slow to make room: then this ends early, as a stream with many segments.
+    const absl::Time end = SteadyNow() + absl::Milliseconds(500);
+    while (recognition->is_full() && SteadyNow() < end) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return recognition->is_full();
+  };
+  constexpr int kMost = 1000;
+  int num_pieces = 0;
+  for (; num_pieces < kMost && !is_full(); ++num_pieces) {
+    recognition->Add(request);
+  }
+  EXPECT_LT(num_pieces, kMost);
+  EXPECT_GT(core_->memory().held_bytes(), 0);
+  num_rooms = 0;
+  v1::RecognizeResponse message;
+  absl::Status end;
+  while (is_full()) {
+    recognition->Take(message, end);
+  }
+  EXPECT_GT(num_rooms, 0);
+  recognition->GiveUp();
+}
+
+TEST_F(RecognitionTest, ASegmentWithoutMemoryEndsItsStream) {
+  core_->memory().SetLimit(1);
+  v1::RecognizeConfig config;
+  config.set_model("tones");
+  const Answer answer = Recognize(config, sound::Tones({3, 17}));
+  EXPECT_EQ(answer.status.code(), absl::StatusCode::kResourceExhausted) << answer.status;
+}
+
 TEST_F(RecognitionTest, WhatIsNoSpeechIsNotHeard) {
   const std::vector<float> noise = Noise(3, 1e-3F);  // -65 dB
   v1::RecognizeConfig config;
