@@ -315,6 +315,9 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   signals.Wait();
   signals.OnReload(nullptr);
   Leave(flags, signals, state);
+  if (http_listener != nullptr) {
+    http_listener->Leave();
+  }
   Drain(flags, core, *server, stream_listener.get());
   if (stream_listener != nullptr) {
     stream_listener->Stop();

@@ -261,7 +261,9 @@ void Connection::Dispatch() {
     }
   }
   site_.open.SetBusy(place_);
-  const bool is_taken = site_.workers.Add([self = shared_from_this(), call] {
+  constexpr size_t kLargeBody = size_t{64} << 10;
+  const bool is_large = call->body.size() > kLargeBody;
+  const auto handle = [self = shared_from_this(), call] {
     HttpReply reply;
     const absl::Status held = self->Hold(UnpackedBytes(call->body));
     if (held.ok()) {
@@ -272,8 +274,8 @@ void Connection::Dispatch() {
     }
     call->body = std::string();
     self->Deliver(std::move(reply));
-  });
-  if (!is_taken) {
+  };
+  if (!site_.workers.Add(handle, is_large)) {
     Refuse(503);
   }
 }
@@ -374,7 +376,8 @@ HttpReply Connection::Handle(const HttpRequest& call) const {
 }
 
 void Connection::Answer(HttpReply reply) {
-  keeps_alive_ = keeps_alive_ && !site_.stopping && ++answered_ < kMaxRequestsPerConnection;
+  keeps_alive_ =
+      keeps_alive_ && !site_.leaving && !site_.stopping && ++answered_ < kMaxRequestsPerConnection;
   const RequestHead& head = *reader_.head();
   const bool is_streamed = reply.next_piece != nullptr;
   is_chunked_ = is_streamed && !head.is_http_1_0;

@@ -28,6 +28,7 @@ struct ConnectionSite {
   const Handler& handler;
   Workers& workers;
   OpenConnections& open;
+  std::atomic<bool> leaving{false};  // each answer is the last of its connection
   std::atomic<bool> stopping{false};
 };
 

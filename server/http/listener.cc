@@ -89,7 +89,7 @@ class Listener::Impl {
       : options_(options),
         handler_(std::move(handler)),
         open_(options.bounds),
-        workers_(options.threads, options.max_waiting, options.thread_name),
+        workers_(options.threads, options.large_threads, options.max_waiting, options.thread_name),
         site_{options_, handler_, workers_, open_},
         spare_(options.spare_files),
         acceptor_(boost::asio::make_strand(io_)),
@@ -107,6 +107,8 @@ class Listener::Impl {
   ~Impl() { Stop(); }
 
   int num_connections() const { return open_.size(); }
+
+  void Leave() { site_.leaving = true; }
 
   void Stop() {
     if (threads_.empty()) {
@@ -230,6 +232,8 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const ListenerOptions&
   listener->impl_ = std::make_unique<Impl>(options, std::move(handler), bound);
   return listener;
 }
+
+void Listener::Leave() { impl_->Leave(); }
 
 void Listener::Stop() {
   if (impl_ != nullptr) {

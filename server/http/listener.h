@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "ops/base/cpu.h"
 #include "server/access/tls.h"
 #include "server/http/open_connections.h"
 #include "server/serving/memory_account.h"
@@ -61,7 +62,9 @@ struct TakenConnection;  // server/http/taken_connection.h
 struct ListenerOptions {
   // "host:port", "[::]:port"; port 0 takes a free one.
   std::string address;
-  int threads = 16;       // for handlers
+  int threads = 16;  // for handlers
+  // Of these, how many take requests with large bodies, which keep a core busy.
+  int large_threads = UsableCpus();
   int max_waiting = 256;  // requests for a thread
   size_t max_head_bytes = 64 << 10;
   size_t max_body_bytes = 4 << 20;
@@ -114,6 +117,9 @@ class Listener {
   int port() const { return port_; }
   int num_connections() const;
 
+  // Each answer from now on says that it is the last of its connection: a client that calls on
+  // finds no connection that Stop closes under its next request.
+  void Leave();
   // Takes no connection any more and returns when every request under way is answered; a client
   // that does not read its answer then is let go soon. What is taken is not waited for, and gets no
   // thread any more.

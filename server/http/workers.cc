@@ -2,30 +2,32 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
 namespace beamwright::http {
 
-Workers::Workers(int threads, int max_waiting, const std::string& name)
+Workers::Workers(int threads, int large_threads, int max_waiting, const std::string& name)
     : max_waiting_(max_waiting) {
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, name] {
+    threads_.emplace_back([this, name, takes_large = i < std::max(1, large_threads)] {
       pthread_setname_np(pthread_self(), name.c_str());
-      Run();
+      Run(takes_large);
     });
   }
 }
 
 Workers::~Workers() { Stop(); }
 
-bool Workers::Add(std::function<void()> task) {
+bool Workers::Add(std::function<void()> task, bool is_large) {
   absl::MutexLock lock(&mutex_);
+  std::deque<std::function<void()>>& tasks = is_large ? large_ : tasks_;
   // What an idle thread is about to take does not wait.
-  if (stop_ || static_cast<int>(tasks_.size()) >= max_waiting_ + num_idle_) {
+  if (stop_ || static_cast<int>(tasks.size()) >= max_waiting_ + num_idle_) {
     return false;
   }
-  tasks_.push_back(std::move(task));
+  tasks.push_back(std::move(task));
   return true;
 }
 
@@ -45,19 +47,35 @@ void Workers::Stop() {
   threads_.clear();
 }
 
-void Workers::Run() {
+std::function<void()> Workers::Next(bool takes_large) {
+  const bool is_large = takes_large && !large_.empty() && (tasks_.empty() || !was_large_);
+  std::deque<std::function<void()>>& tasks = is_large ? large_ : tasks_;
+  if (takes_large) {
+    was_large_ = is_large;
+  }
+  if (tasks.empty()) {
+    return nullptr;
+  }
+  std::function<void()> task = std::move(tasks.front());
+  tasks.pop_front();
+  return task;
+}
+
+void Workers::Run(bool takes_large) {
+  const auto has_work = [this, takes_large]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stop_ || !tasks_.empty() || (takes_large && !large_.empty());
+  };
   for (;;) {
     std::function<void()> task;
     {
       absl::MutexLock lock(&mutex_);
       ++num_idle_;
-      mutex_.Await(absl::Condition(this, &Workers::HasWork));
+      mutex_.Await(absl::Condition(&has_work));
       --num_idle_;
-      if (tasks_.empty()) {
-        return;  // stop_
-      }
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      task = Next(takes_large);
+    }
+    if (task == nullptr) {
+      return;  // stop_
     }
     try {
       task();

@@ -2,6 +2,8 @@
 // gets Unavailable, to try elsewhere; and what the server says it answered is what clients
 // got.
 #include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
+#include <httplib.h>
 #include <signal.h>
 
 #include <random>
@@ -25,8 +27,28 @@ int64_t Told(const std::string& log, const std::string& code) {
   return at == std::string::npos ? 0 : std::atoll(log.c_str() + at + code.size() + 1);
 }
 
+// The same over HTTP until there is no server any more; returns the number of answers.
+int64_t CallOverHttp(int port, int number, const std::atomic<bool>& gone) {
+  std::string body;
+  EXPECT_TRUE(google::protobuf::util::MessageToJsonString(WordRequest(number), &body).ok());
+  httplib::Client http("127.0.0.1", port);
+  http.set_keep_alive(true);
+  int64_t answered = 0;
+  while (!gone) {
+    const auto reply = http.Post("/v1/models/g2p-en:decode", body, "application/json");
+    if (reply && reply->status == 200) {
+      ++answered;
+      continue;
+    }
+    EXPECT_TRUE(!reply || reply->status == 503) << reply->body;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return answered;
+}
+
 TEST(SigtermTest, EveryCallIsAnsweredOrMayBeRepeated) {
   constexpr int kClients = 12;
+  constexpr int kHttpClients = 4;
   const int rounds = Form(3, 50);
   std::mt19937 random(1);
   Golden golden;
@@ -43,7 +65,13 @@ TEST(SigtermTest, EveryCallIsAnsweredOrMayBeRepeated) {
     const int64_t before = golden.begin()->second.size() * (round == 0 ? 1 : 0);
     Tally tally;
     std::atomic<bool> gone{false};
+    std::atomic<int64_t> answered_over_http{0};
     std::vector<std::thread> clients;
+    for (int client = 0; client < kHttpClients; ++client) {
+      clients.emplace_back([&, client, port = server.http_port()] {
+        answered_over_http += CallOverHttp(port, client, gone);
+      });
+    }
     for (int client = 0; client < kClients; ++client) {
       clients.emplace_back([&, client] {
         const auto stub = v1::DecodeService::NewStub(Connect(address));
@@ -65,7 +93,9 @@ TEST(SigtermTest, EveryCallIsAnsweredOrMayBeRepeated) {
     EXPECT_EQ(tally.wrong(), 0) << tally.ToString();
     EXPECT_EQ(tally.of(grpc::StatusCode::OK) + tally.of(grpc::StatusCode::UNAVAILABLE), tally.all())
         << "round " << round << ": " << tally.ToString();
-    EXPECT_EQ(Told(server.log(), "OK"), tally.of(grpc::StatusCode::OK) + before) << server.log();
+    EXPECT_EQ(Told(server.log(), "OK"),
+              tally.of(grpc::StatusCode::OK) + answered_over_http + before)
+        << server.log();
     answered += tally.of(grpc::StatusCode::OK);
     unavailable += tally.of(grpc::StatusCode::UNAVAILABLE);
   }

@@ -417,6 +417,39 @@ TEST(ListenerTest, IdleAndDawdlingConnectionsMakeRoom) {
   }
 }
 
+// Large bodies that wait for one of the threads leave the others to small requests.
+TEST(ListenerTest, LargeBodiesLeaveThreadsForSmallOnes) {
+  absl::Notification go_on;
+  std::atomic<int> num_large{0};
+  ListenerOptions options;
+  options.threads = 4;
+  options.large_threads = 1;
+  const auto listener = Start(options, [&](const HttpRequest& request) {
+    if (request.body.size() > 1000) {
+      ++num_large;
+      go_on.WaitForNotification();
+    }
+    return Echo(request);
+  });
+  std::vector<std::unique_ptr<Client>> large;
+  for (int i = 0; i < 20; ++i) {
+    large.push_back(std::make_unique<Client>(listener->port()));
+    large.back()->Send(
+        absl::StrCat("POST /large HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n",
+                     std::string(100'000, 'a')));
+  }
+  for (int i = 0; i < 10; ++i) {
+    Client client(listener->port());
+    client.Send(Get("/small"));
+    EXPECT_THAT(client.ReadUntil("!"), HasSubstr("/small !"));
+  }
+  EXPECT_LE(num_large, 1);
+  go_on.Notify();
+  for (const std::unique_ptr<Client>& client : large) {
+    EXPECT_THAT(client->ReadUntil("/large"), HasSubstr("200 OK"));
+  }
+}
+
 TEST(ListenerTest, MoreThanCanWaitAreToldAtOnce) {
   ListenerOptions options;
   options.threads = 1;
@@ -702,6 +735,16 @@ TEST(ListenerTest, AHandlerLearnsThatItsClientHungUp) {
   entered.WaitForNotification();
   client.Close();
   noticed.WaitForNotification();
+}
+
+TEST(ListenerTest, AnswersOfAListenerThatLeavesEndTheirConnections) {
+  const auto listener = Start({}, Echo);
+  Client client(listener->port());
+  client.Send(Get("/before"));
+  EXPECT_THAT(client.ReadUntil("!"), HasSubstr("keep-alive"));
+  listener->Leave();
+  client.Send(Get("/last"));
+  EXPECT_THAT(client.ReadAll(), AllOf(HasSubstr("/last !"), HasSubstr("Connection: close")));
 }
 
 TEST(ListenerTest, StopAnswersWhatRunsAndClosesWhatIsIdle) {
