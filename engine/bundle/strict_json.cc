@@ -21,7 +21,8 @@ enum class Mode : uint8_t {
 // Reads a text once from its beginning to its end, whatever it is, without recursion.
 class Scanner {
  public:
-  Scanner(absl::string_view json, Mode mode) : json_(json), mode_(mode) {}
+  Scanner(absl::string_view json, Mode mode, int64_t max_scalars)
+      : json_(json), mode_(mode), max_scalars_(max_scalars) {}
 
   absl::Status Run() {
     while (at_ < json_.size()) {
@@ -110,7 +111,7 @@ class Scanner {
   }
 
   absl::Status Scalar(absl::string_view text, bool is_null) {
-    BW_RETURN_IF_ERROR(Count(num_scalars_, kMaxJsonScalars, "names, numbers and strings"));
+    BW_RETURN_IF_ERROR(Count(num_scalars_, max_scalars_, "names, numbers and strings"));
     if (levels_.empty()) {
       return absl::OkStatus();
     }
@@ -172,6 +173,7 @@ class Scanner {
 
   const absl::string_view json_;
   const Mode mode_;
+  const int64_t max_scalars_;
   size_t at_ = 0;
   bool needs_value_ = false;  // a comma was read last
   int64_t num_scalars_ = 0;
@@ -182,8 +184,12 @@ class Scanner {
 
 }  // namespace
 
-absl::Status CheckJsonBounds(absl::string_view json) { return Scanner(json, Mode::kBefore).Run(); }
+absl::Status CheckJsonBounds(absl::string_view json, int64_t max_scalars) {
+  return Scanner(json, Mode::kBefore, max_scalars).Run();
+}
 
-absl::Status CheckStrictJson(absl::string_view json) { return Scanner(json, Mode::kBehind).Run(); }
+absl::Status CheckStrictJson(absl::string_view json) {
+  return Scanner(json, Mode::kBehind, kMaxJsonScalars).Run();
+}
 
 }  // namespace beamwright::bundle

@@ -19,8 +19,9 @@ inline constexpr int64_t kMaxJsonContainers = int64_t{1} << 17;  // objects and 
 inline constexpr int64_t kMaxJsonScalars = int64_t{1} << 20;     // all else, names of members too
 
 // For a text that is about to be read, JSON or not. InvalidArgument if it is nested too deep, has
-// too many values, or has a comma where a value must be.
-absl::Status CheckJsonBounds(absl::string_view json);
+// too many values, or has a comma where a value must be. max_scalars: a Struct, the message for any
+// JSON, takes some 200 bytes for each.
+absl::Status CheckJsonBounds(absl::string_view json, int64_t max_scalars = kMaxJsonScalars);
 
 // For JSON that the reader has taken; for other text the result means nothing. InvalidArgument
 // names the place: "sources[1].ids.ids[0]: is null; ...".

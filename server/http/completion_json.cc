@@ -92,7 +92,13 @@ void ReadStops(const Value& value, v1::DecodeOptions& options, status::Faults& f
 
 // As OpenAI defines it: -100 rules a token out, whatever the logits.
 void ReadBias(const Value& value, v1::DecodeOptions& options, status::Faults& faults) {
-  for (const auto& [token, bias] : value.struct_value().fields()) {
+  constexpr size_t kMost = size_t{1} << 14;
+  const auto& biases = value.struct_value().fields();
+  if (biases.size() > kMost) {
+    faults.Add("logit_bias", "has ", biases.size(), " tokens; at most ", kMost, " are allowed");
+    return;
+  }
+  for (const auto& [token, bias] : biases) {
     int32_t id = 0;
     if (!absl::SimpleAtoi(token, &id) || !bias.has_number_value()) {
       faults.Add("logit_bias", "has '", Printable(token), "', which is no token id and its bias");
@@ -165,7 +171,11 @@ class CompletionReader {
       const auto it = fields.find("include_usage");
       body_.counts_streamed = it != fields.end() && it->second.bool_value();
     }
+    constexpr size_t kMostFaults = 20;
     for (const auto& [name, value] : members_) {
+      if (faults_.size() >= kMostFaults) {
+        break;
+      }
       faults_.Add(Printable(name.substr(0, 100)), "is no field of a completion; there are ",
                   kCompletionFields);
     }

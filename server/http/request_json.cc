@@ -267,7 +267,8 @@ absl::Status ReadRequest(const std::string& body, google::protobuf::Message& req
 }
 
 absl::StatusOr<google::protobuf::Struct> ReadObject(const std::string& body) {
-  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body));
+  constexpr int64_t kMostScalars = int64_t{1} << 17;
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body, kMostScalars));
   google::protobuf::Struct members;
   if (!google::protobuf::util::JsonStringToMessage(body, &members).ok()) {
     return Invalid("the body is not a JSON object");
