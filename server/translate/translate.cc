@@ -49,8 +49,12 @@ using serving::ModelPtr;
 
 // Of a text in its parsed form, its pieces and its sentences' results, for each of its bytes.
 constexpr int64_t kHeldPerByte = 12;
-constexpr int64_t kHeldPerByteOfMarkup = 48;  // each tag is an element
+constexpr int64_t kHeldPerByteOfMarkup = 48;
 constexpr int64_t kHeldPerByteOfOffice = 96;  // an element has the tags of runs around it
+// And for each tag of markup: an event, while lists of events grow, and an element.
+constexpr int64_t kHeldPerTag = 400;
+// What is found for a sentence, however short it is.
+constexpr int64_t kHeldPerSentence = 1024;
 
 }  // namespace
 
@@ -116,7 +120,21 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     const serving::ServedModel& served = *group().models[pass_];
     core_.models().Await(
         served.name(), served.version(), caller_.deadline,
-        [self = shared_from_this()](const absl::Status& ready) { self->Begin(ready); });
+        [self = shared_from_this()](const absl::Status& ready) { self->BeginInTurn(ready); });
+  }
+
+  // A pattern or schema of the bundle's default options takes long to compile.
+  void BeginInTurn(const absl::Status& ready) {
+    const v1::DecodeOptions& defaults = group().models[pass_]->config().default_options();
+    const bool is_long = defaults.has_regex() || defaults.has_json_schema();
+    const absl::Status posted =
+        ready.ok() && is_long
+            ? core_.long_work().Post(caller_, [self = shared_from_this()](
+                                                  const absl::Status& turn) { self->Begin(turn); })
+            : ready;
+    if (!is_long || !posted.ok()) {
+      Begin(posted);
+    }
   }
 
   void Begin(absl::Status status) {
@@ -154,11 +172,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
                              : is_office_ ? kHeldPerByteOfOffice
                                           : kHeldPerByteOfMarkup;
     int64_t bytes = 0;
+    int64_t held = 0;
     for (const std::string& text : request->texts()) {
       bytes += static_cast<int64_t>(text.size());
+      held += is_plain ? 0 : std::count(text.begin(), text.end(), '<') * kHeldPerTag;
     }
     parts_.Begin(bytes);
-    BW_ASSIGN_OR_RETURN(hold_, core_.memory().Reserve(bytes * per_byte));
+    BW_ASSIGN_OR_RETURN(hold_, core_.memory().Reserve(held + bytes * per_byte));
     call_ = core_.NextCall();
     BW_RETURN_IF_ERROR(Parse(*request));
     response_.set_source_language(plan_.source.language);
@@ -258,6 +278,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   absl::Status BeginPass() {
     // 1. The model; without one, the text stays as it is.
     sentences_.clear();
+    sentences_hold_.Release();
     if (pass_ == group().models.size()) {
       return absl::OkStatus();
     }
@@ -303,6 +324,10 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
         std::max(1, std::min(kMaxSentenceTokens, engine::MaxSourceLength(model)) - added);
     for (size_t i = 0; i < units_.size(); ++i) {
       places_[i].pieces = splitter->Split(units_[i].text, most, count);
+      const auto more = static_cast<int64_t>(places_[i].pieces.size()) * kHeldPerSentence;
+      if (!sentences_hold_.Resize(sentences_hold_.bytes() + more)) {
+        return core_.memory().Refusal(sentences_hold_.bytes() + more);
+      }
       for (const Piece& piece : places_[i].pieces) {
         if (!piece.is_sentence) {
           continue;
@@ -535,6 +560,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   const TranslateDone done_;
   serving::MemoryAccount::Hold hold_;
   serving::MemoryAccount::Hold file_hold_;  // of an office file and its parts
+  serving::MemoryAccount::Hold sentences_hold_ = core_.memory().MakeHold();  // of the pass
   bool is_office_ = false;
   std::vector<std::string> part_names_;  // of an office file, one for each text
   CallPlan plan_;
