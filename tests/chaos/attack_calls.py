@@ -6,6 +6,7 @@ import http.client
 import io
 import json
 import random
+import shutil
 import socket
 import struct
 import subprocess
@@ -39,13 +40,20 @@ class Attack:
 
 
 def make_models(programs, folder):
-    """A repository: words to sounds, speech by frames and token by token, pictures, translation."""
+    """A repository: words to sounds, speech by frames and token by token, pictures, translation, prompts."""
+    import language_model
     import marian_files
 
     for name in ("g2p-en", "digits-en"):
         (folder / name).symlink_to(ROOT / "models" / name)
     (folder / "marian").mkdir()
     marian_files.write(folder / "marian", "enfr")
+    language_model.make_model(programs, folder / "marian", folder / "bird" / "1")
+    shutil.copytree(ROOT / "models/digits-en/1", folder / "written/1", ignore=shutil.ignore_patterns("MANIFEST*"))
+    config = folder / "written/1/model.textproto"
+    lines = config.read_text().replace('name: "digits-en"', 'name: "written" rewrite { model: "g2p-en" }')
+    config.unlink()  # read-only where the sources are
+    config.write_text(lines)
     exports = ROOT / "tests/e2e/exports"
     for name, files in (
         ("whisper_speech", [exports / "whisper_speech/optimum" / name for name in ("encoder_model.onnx", "decoder_model_merged.onnx")]),
@@ -70,6 +78,29 @@ def field(number, value):
         return varint(number << 3) + varint(value)
     value = value.encode() if isinstance(value, str) else value
     return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def fields(message):
+    """The values of a message by the numbers of their fields."""
+    found, at = {}, 0
+
+    def read():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            value, at = value | (message[at] & 127) << shift, at + 1
+            if message[at - 1] < 128:
+                return value
+            shift += 7
+
+    while at < len(message):
+        key = read()
+        kind = key & 7
+        size = read() if kind == 2 else {1: 8, 5: 4}.get(kind, 0)
+        value = read() if kind == 0 else message[at : at + size]
+        at += size
+        found.setdefault(key >> 3, []).append(value)
+    return found
 
 
 def source(text="recurrent"):

@@ -12,6 +12,7 @@ from attack_calls import (
     idle, infer_request, option, part, picture, picture_json, post, recognize, source,
     transcription, unread, wav, websocket,
 )  # fmt: skip
+from attack_kept import KEPT
 
 ATTACKS = [
     # Size and depth before a request is a request.
@@ -182,15 +183,15 @@ ATTACKS = [
         ),
     ),
     Attack(
-        "transcriptions: 100,000 parts",
+        "transcriptions: 50,000 parts",
         ("POST /v1/audio/transcriptions",),
-        post("/v1/audio/transcriptions", form([part(f"a{i}", "x") for i in range(100_000)]), FORM),
+        post("/v1/audio/transcriptions", form([part(f"a{i}", "x") for i in range(50_000)]), FORM),
     ),
     Attack(
-        "transcriptions: 12 MB at 1 Hz", ("POST /v1/audio/transcriptions",), transcription(wav(12_000_000, 1))
+        "transcriptions: 3.9 MB at 1 Hz", ("POST /v1/audio/transcriptions",), transcription(wav(3_900_000, 1))
     ),
     Attack(
-        "transcriptions: 12 MB of silence", ("POST /v1/audio/transcriptions",), transcription(wav(12_000_000))
+        "transcriptions: 3.9 MB of silence", ("POST /v1/audio/transcriptions",), transcription(wav(3_900_000))
     ),
     Attack(
         "1 MiB pieces on 40 streams, unread",
@@ -526,4 +527,4 @@ ATTACKS = [
         (),
         websocket("model=digits-en", frame=b"\x82\xff" + struct.pack(">Q", 1 << 62) + bytes(70_000)),
     ),
-]
+] + KEPT

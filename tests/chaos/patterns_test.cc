@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,8 +15,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "beamwright/v1/recognize.grpc.pb.h"
+#include "beamwright/v1/translate.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "tests/chaos/chaos.h"
 #include "tests/chaos/faulty_server.h"
@@ -160,8 +163,52 @@ const std::vector<Path>& Paths() {
          client.SendMessage(websocket::kText, "Done");
          return client.ReadFrame().second;
        }},
+      {"Translate by a bundle with a pattern",
+       [](e2e::ServerProcess& server) {
+         grpc::ClientContext context;
+         v1::TranslateRequest request;
+         request.add_texts("beam");
+         request.set_source_language("en");
+         request.set_target_language("fr");
+         v1::TranslateResponse response;
+         return v1::TranslateService::NewStub(Connect(server.address()))
+             ->Translate(&context, request, &response)
+             .error_message();
+       }},
+      {"HTTP translate by it",
+       [](e2e::ServerProcess& server) {
+         return Post(server, "/translate", R"({"q": "beam", "source": "en", "target": "fr"})");
+       }},
+      {"Recognize, where it rewrites texts",
+       [](e2e::ServerProcess& server) {
+         grpc::ClientContext context;
+         const auto stream =
+             v1::RecognizeService::NewStub(Connect(server.address()))->Recognize(&context);
+         v1::RecognizeRequest request;
+         request.mutable_config()->set_model("rewritten");
+         request.mutable_config()->mutable_audio();
+         stream->Write(request);
+         v1::RecognizeResponse response;
+         stream->Read(&response);
+         return stream->Finish().error_message();
+       }},
   };
   return *paths;
+}
+
+// A bundle of models/ under another name, with other lines in its configuration.
+void CopyBundle(const std::string& from, const std::string& to, const std::string& line,
+                const std::string& other) {
+  std::filesystem::create_directories(std::filesystem::path(to).parent_path());
+  std::filesystem::copy(absl::StrCat(BEAMWRIGHT_SOURCE_DIR "/models/", from, "/1"), to);
+  const std::string file = to + "/model.textproto";
+  const std::string name = std::filesystem::path(to).parent_path().filename();
+  const std::string text = ops::testing_tools::ReadWholeFile(file);
+  std::filesystem::remove(file);
+  std::filesystem::remove(to + "/MANIFEST.sha256");
+  std::ofstream(file) << absl::StrReplaceAll(
+      text, {{absl::StrCat("name: \"", from, "\""), absl::StrCat("name: \"", name, "\"")},
+             {line, other}});
 }
 
 class PatternsTest : public FaultyServer {};
@@ -174,13 +221,27 @@ TEST_F(PatternsTest, NoOtherCallWaitsForOneThatTakesLong) {
       {BEAMWRIGHT_GRAPH_PROGRAM, "init", exports + "/optimum/encoder_model.onnx",
        exports + "/optimum/decoder_model_merged.onnx", "--out", bundle, "--name", kSpeech});
   ASSERT_EQ(init.exit_code, 0) << init.errors;
+  CopyBundle("g2p-en", folder_ + "/models/patterned/1", "default_options {",
+             "translation { source_language: \"en\" target_language: \"fr\" }\n"
+             "default_options { regex: \"[A-Z0-9 ]*\"");
+  CopyBundle("digits-en", folder_ + "/models/rewritten/1", "sound {}",
+             "sound {} rewrite { model: \"patterned\" }");
   // So that one call that keeps a thread of a listener keeps all of them.
   Start({"--http-threads", "1", "--websocket-address", "127.0.0.1:0"});
+  // Options that were read lately are kept: those of the default pattern make room.
+  const auto stub = v1::DecodeService::NewStub(channel_);
+  for (int i = 1; i <= 20; ++i) {
+    grpc::ClientContext context;
+    v1::DecodeRequest request = WordRequest(0);
+    request.set_model("patterned");
+    request.mutable_options()->set_max_length(i);
+    v1::DecodeResponse response;
+    stub->Decode(&context, request, &response);
+  }
   Set("options.pattern delay 2m");
   std::atomic<int> num_ended{0};
   std::vector<std::thread> callers;
   std::vector<std::string> outcomes(Paths().size());
-  const auto stub = v1::DecodeService::NewStub(channel_);
   for (size_t i = 0; i < Paths().size(); ++i) {
     SCOPED_TRACE(Paths()[i].name);
     callers.emplace_back([&, i] {
