@@ -3,8 +3,9 @@
 // all sources of a request and wait until all are answered (AnswerAll), with the same responses as
 // the server's.
 //
-// Load runs on a thread that ends with it. The engine refuses no request for its deadline in
-// advance: a server does so because another one may be in time, and here there is no other.
+// Load runs on a thread that ends with it, so that the caller's thread gets no OpenMP threads,
+// which a fork would leave behind. The engine refuses no request for its deadline in advance: a
+// server does so because another one may be in time, and here there is no other.
 #include "library/process_model.h"
 
 #include <system_error>

@@ -1,3 +1,6 @@
+// The files that a load test writes and reads: CSV, one line a run; HdrHistogram's text of
+// percentiles and its log (.hlog), for plots and tools of others; and JSON of an earlier run
+// (ReadSweep), with which Comparison compares, run by run of the same rate and concurrency.
 #include "client/cli/load_outputs.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Computes how many replicas of a server a load needs, by simulation, from measured points of one
+// replica: how many calls a second it answers with a given number in flight (ServiceCurve).
+//
+// Replica simulates one: calls arrive at random (Poisson), those in flight share the speed of the
+// curve equally (processor sharing, as rows of a batch do), and calls beyond max_in_flight wait.
+// `given_` is the work that each call in flight has got since the beginning, so that a call is done
+// at a fixed value of it, whatever the speed was in between.
+//
+// ReplicasFor doubles the number until the goal is met, then halves the interval. The first tenth
+// of the calls does not count, as the simulation begins empty.
 #include "client/load/capacity.h"
 
 #include <algorithm>
@@ -17,7 +27,8 @@ namespace {
 
 constexpr int kMaxReplicas = 1'000'000;
 
-// A call that is worked on: done when each call has been given `done_at` in all, in mean calls.
+// A call in flight: it is done when each call has been given `done_at` in all, in units of a mean
+// call.
 struct Running {
   double done_at = 0;
   double arrived = 0;

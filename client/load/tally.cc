@@ -1,3 +1,11 @@
+// Counts the calls of a load test, from many threads: latencies from the time when a call was due,
+// failures by code, tokens, and a timeline of intervals. Histograms are lock-free; the counters are
+// under a lock.
+//
+// Latency counts from the intended time, not from when the call was sent: a client that waits for a
+// slow server would otherwise measure only the calls that it got to send (coordinated omission).
+// Calls that the server refuses are kept in a separate histogram, as a refusal is fast. Report
+// computes percentiles without the lock, so that no call waits for them.
 #include "client/load/tally.h"
 
 #include <algorithm>
@@ -9,12 +17,13 @@
 namespace beamwright::client {
 namespace {
 
-// The server says that it will not do this now: a cheap answer, and no fault.
+// Whether the server refuses a call for now: a cheap answer, and no fault.
 bool IsRefusal(absl::StatusCode code) {
   return code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kUnavailable;
 }
 
-// Runs end when their calls have, which may be long after the last was due.
+// Bounds of the report. Runs end when their calls have ended, which may be long after the last one
+// was due.
 constexpr size_t kMostModels = 8;
 constexpr size_t kMaxTimeline = 10'000;
 

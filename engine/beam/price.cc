@@ -1,3 +1,11 @@
+// The memory that a request of the search over tokens may take at most, which admission reserves
+// before it runs (PriceBytes). It is the sum of: the states of each decoder, twice (old and new),
+// and values that its steps share (DecoderBytes); caches at their longest; scorers and their rows
+// of scores (ScorerBytes); lists of tokens that options name (ListBytes); the history of
+// hypotheses, per slot and step; trace, coverage and attention.
+//
+// The price is an upper bound for the request's whole life, so that a request that runs is never
+// refused memory later.
 #include "engine/beam/price.h"
 
 #include "absl/algorithm/container.h"
@@ -6,9 +14,9 @@
 namespace beamwright::engine {
 namespace {
 
-// What a request holds of one decoder: twice the states (old and new), and what its steps share. Of
-// a state that grows, such as a cache of keys, it is the longest, and once more for what a step
-// makes of it.
+// Bytes that a request holds of one decoder: twice the states (old and new), and what its steps
+// share. A state that grows, such as a cache of keys, counts with its longest extent, and once more
+// for what a step makes of it.
 int64_t DecoderBytes(const DecoderPart& decoder, int beam_size, int source_length, int64_t steps) {
   int64_t row_bytes = 0;
   int64_t shared_bytes = 0;
@@ -47,7 +55,7 @@ int64_t DecoderBytes(const DecoderPart& decoder, int beam_size, int source_lengt
   return row_bytes * beam_size + shared_bytes;
 }
 
-// What the scorers of a request hold, and the rows of scores that they are joined in.
+// Bytes of the scorers of a request, and of the rows of scores that they are joined in.
 int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions& options,
                     int source_length, int64_t steps) {
   int64_t bytes = 0;
@@ -66,7 +74,7 @@ int64_t ScorerBytes(const DecodeModel::Parts& parts, const search::SearchOptions
          (options.scorers.empty() ? 0 : int64_t{8} * parts.vocabulary_size() * options.beam_size);
 }
 
-// What processors hold of the lists of tokens that options name.
+// Bytes of the lists of tokens that processors hold for options.
 int64_t ListBytes(const search::SearchOptions& options) {
   constexpr int64_t kTokenBytes = sizeof(int32_t);
   // A node, its edge, and the phrase by which others find the automaton. Shared, but the last

@@ -1,3 +1,14 @@
+// From scores to candidates: for each row of a step, the best tokens under the row's rules, and the
+// log-probabilities of watched tokens. Run:
+//
+// 1. List gives each request's rows a place; the lists are kept from step to step.
+// 2. For an ensemble, MixMembers joins the scores of all members; with fusion, AddScorers adds
+//    language models and other scorers (FusedRow).
+// 3. MakeRules takes the rules that the search has written for the row. A further position of a
+//    prompt only watches its known token.
+// 4. Scan picks the candidates (ops::ScanRow). If the projection onto the vocabulary was split off,
+//    ScanPanels computes and scans scores panel by panel, so that the whole row of scores is never
+//    written to memory.
 #include "engine/beam/row_scan.h"
 
 #include <algorithm>

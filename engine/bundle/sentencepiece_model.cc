@@ -1,3 +1,10 @@
+// SentencePiece, from a separate library that is loaded when the first model needs it (LoadModule).
+// SentencePiece contains a copy of protobuf, whose symbols would clash with this program's;
+// RTLD_DEEPBIND lets the library use its copy, and the interface between them is a table of C
+// functions.
+//
+// Load shares one model among bundles with the same file, by its digest. OpenModule looks next to
+// the library or program, in the folders of an installation, and where the loader looks.
 #include "engine/bundle/sentencepiece_model.h"
 
 #include <dlfcn.h>

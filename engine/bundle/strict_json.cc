@@ -1,3 +1,11 @@
+// Checks JSON texts around protobuf's reader, which is lenient and unbounded. CheckJsonBounds,
+// before it: how many values, objects and lists the text has and how deep they nest, since the
+// reader would spend memory and stack on them; and commas that it passes over. CheckStrictJson,
+// after it: what the reader has changed without an error (a member that is there twice, null in a
+// list, a list within a list).
+//
+// Scanner reads the text once, without recursion, whatever it contains: if it is no JSON, the
+// reader says so.
 #include "engine/bundle/strict_json.h"
 
 #include <algorithm>
@@ -14,8 +22,8 @@ namespace beamwright::bundle {
 namespace {
 
 enum class Mode : uint8_t {
-  kBefore,  // the reader: what it would spend without a bound, and commas that it passes over
-  kBehind,  // it: what it has changed in silence
+  kBefore,  // before the reader: bounds, and commas that it passes over
+  kBehind,  // after it: what it has changed without an error
 };
 
 // Reads a text once from its beginning to its end, whatever it is, without recursion.
@@ -158,7 +166,7 @@ class Scanner {
     return absl::OkStatus();
   }
 
-  // Of what is under way.
+  // The path of the element that is being read.
   std::string Place() const {
     std::string place;
     for (const Level& level : levels_) {

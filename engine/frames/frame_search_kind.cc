@@ -1,3 +1,14 @@
+// Makes the requests of searches by frames: NewRequest chooses the kind (transducer, tagger, CTC),
+// and three functions prepare one:
+//
+// 1. MakeRequest: a whole source. Its price is that of all its frames (SetPrice).
+// 2. MakeStreamRequest: a stream, for models whose encoder reads chunk by chunk, or whose frames
+//    come from outside. It begins with a small price, which grows with the segment
+//    (FrameRequest::MakeRoom).
+// 3. MakeScoreRequest: known targets.
+//
+// MakeDriver makes what steps the requests of a model: a stepper (predictor and joiner, or columns
+// of scores) and, for chunks, an encoder.
 #include "engine/frames/frame_search_kind.h"
 
 #include <algorithm>
@@ -39,7 +50,7 @@ std::unique_ptr<FrameRequest> NewRequest(std::shared_ptr<const DecodeModel> mode
   return request;
 }
 
-// How many rows, steps and bytes it takes.
+// Sets how many rows, steps and bytes the request takes.
 absl::Status SetPrice(const EngineOptions& limits, int rows, FrameRequest& request) {
   const int length = request.source.source_length;
   request.beam_size = rows;

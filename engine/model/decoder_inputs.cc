@@ -1,3 +1,9 @@
+// Says where each input of a decoder comes from (FindDecoderInputs): a constant, the source's
+// length or a mask, the encoder's result of the same or a configured name, or the request. All
+// faults are collected: results that the encoder does not have, types and shapes that cannot agree
+// (Disagree; "are the two files of one model?"), names in the configuration that fit no input.
+//
+// States that start with zeros are made once and shared by all requests.
 #include "engine/model/decoder_inputs.h"
 
 #include <algorithm>
@@ -43,7 +49,8 @@ std::string NamesOfResults(const Graph& encoder) {
                       "'");
 }
 
-// Whether no value can be both: types differ, ranks, or extents that both graphs fix.
+// Whether no value can have both types and shapes: the types differ, or the ranks, or extents that
+// both graphs fix.
 bool Disagree(const ops::ValueInfo& given, const ops::ValueInfo& taken, bool layers_first) {
   if (given.dtype != taken.dtype) {
     return true;
@@ -61,7 +68,8 @@ bool Disagree(const ops::ValueInfo& given, const ops::ValueInfo& taken, bool lay
   });
 }
 
-// Where an input of the decoder is read from the encoder: the result's number, or what is wrong.
+// The number of the encoder's result that a decoder's input reads; -1 with a fault if there is no
+// such result.
 int ReadEncoderOutput(const Graph& encoder, const Graph& graph, const DecoderInput& input,
                       const std::string& name, std::vector<std::string>& faults) {
   const int found = FindEncoderOutput(encoder, name);
@@ -144,8 +152,8 @@ absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& dec
     }
     decoder.inputs.push_back(input);
   }
-  // Large states of zeros are the same for all requests. Where one cannot be made, those that need
-  // it say why.
+  // States of zeros may be large, and are the same for all requests. If one cannot be made,
+  // requests that need it get the error.
   for (DecoderInput& input : decoder.inputs) {
     if (!input.has_constant) {
       continue;

@@ -1,3 +1,11 @@
+// Records a search for Explain: for each step its rows and the candidates that were ranked, with
+// what became of each (Fate). Besides the chosen ones, up to most_others_ candidates of each
+// ranking are kept, and at most kMaxEntries in all; then the trace ends (truncated_) and the search
+// goes on.
+//
+// A candidate's fate changes later: a kept row may end without an answer, an answer may be replaced
+// by a better one. The search refers to candidates by number (NumberOf), and Finish sets the fates
+// that only the end decides.
 #include "engine/search/search_trace.h"
 
 #include <algorithm>

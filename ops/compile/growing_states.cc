@@ -1,3 +1,11 @@
+// Finds states that grow by one element in each step, such as caches of keys: GrowingAxis returns
+// the axis, or -1. The next value of such a state is a Concat of the old one with something of
+// extent 1, perhaps behind other operators.
+//
+// LengthTracer computes the extent of an axis of a value as a multiple of the state's length plus a
+// number, by going back through Concat, Transpose, Unsqueeze and other operators that move axes; a
+// state grows if the result is "once the length, plus 1". JoinedAxis accepts a plain Concat with a
+// value whose extent inference does not know.
 #include "ops/compile/growing_states.h"
 
 #include <optional>
@@ -103,8 +111,8 @@ class LengthTracer {
   int visited_ = 0;
 };
 
-// Where the graph joins the state with one thing of an extent that inference does not find, for
-// masks as transformers computes them hide it: the axis; else -1.
+// The axis on which the graph joins the state with one value whose extent inference does not find,
+// because masks as transformers computes them hide it; else -1.
 int JoinedAxis(const Graph& graph, int parameter, ValueId next) {
   const Node& node = graph.node(next.node);
   const ValueId state{parameter, 0};

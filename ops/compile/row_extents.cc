@@ -1,3 +1,11 @@
+// Refines what is known about rows by what is known about extents. The operators' rules (RowInfo)
+// see only ranks and constants; here extents are symbols (ValueExtents), of which one is the number
+// of rows. A symbol that occurs in a value that is fixed, or on another axis than the rows', does
+// not depend on the rows (Note, IsIndependent).
+//
+// LookCloser: a value that the rules call mixed is fixed if all its elements are independent
+// extents; Broadcast and Tile with a target that names the rows make rows of fixed data, and keep
+// the rows of data that have them.
 #include "ops/compile/row_extents.h"
 
 #include <algorithm>
@@ -73,8 +81,8 @@ RowInfo RowExtents::LookCloser(const Node& node, absl::Span<const RowInfo> rows,
                                 : Tile(rows, *inputs[0], *inputs[1]->elements, found);
 }
 
-// Data with rows keep them on their axis; what has none is repeated for each row where the target
-// names their number and the data have 1.
+// Data with rows keep them on their axis; data without rows are repeated for each row if the target
+// names their number and the data have 1 there.
 RowInfo RowExtents::Broadcast(const Node& node, absl::Span<const RowInfo> rows,
                               const ValueExtents& data, const std::vector<Extent>& target,
                               const RowInfo& found) const {

@@ -1,3 +1,10 @@
+// Adapts the types of a graph's ports to what a search gives and takes:
+//
+// 1. TakeFloatIds: some exports read token ids as floats, which they convert to integers before a
+//    table lookup. Such inputs (IsFloatIds) become i64; comparisons with a constant, as masks make
+//    them, get the float back.
+// 2. TakeAndGiveF32: inputs and outputs of 16-bit floats become f32, with a Convert inside the
+//    graph.
 #include "ops/decoder/float_ports.h"
 
 #include <algorithm>
@@ -36,7 +43,7 @@ struct Reader {
   size_t place = 0;  // among its inputs
 };
 
-// By node, what reads its first output.
+// The readers of each node's first output.
 std::vector<std::vector<Reader>> Readers(const Graph& graph) {
   std::vector<std::vector<Reader>> readers(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -1,3 +1,12 @@
+// A graph that is run over rows of many requests, such as a transducer's predictor or joiner: each
+// row has inputs, perhaps states, and results. It is compiled as a loop's body, since LoopBody
+// already steps rows of many requests together; an input is a slice per step, a state is carried.
+//
+// 1. Compile makes the loop's rules (RuleOf), splits off the projection onto the vocabulary, adds
+//    tables per token, and compiles the body.
+// 2. Run steps rows: row i continues the state of row parents[i] of the step before.
+// 3. SelfCheck, at load: random rows are run together and alone (RunsTogetherAsAlone). If one bit
+//    differs, rows are computed one at a time from then on.
 #include "ops/decoder/row_graph.h"
 
 #include <algorithm>

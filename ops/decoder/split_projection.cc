@@ -1,3 +1,11 @@
+// Splits the product with the vocabulary off a step's graph (SplitProjection). A step ends with
+// logits = hidden W + b, perhaps with a softmax; computed apart, the scores can be made and scanned
+// panel by panel, for those rows and tokens that are needed.
+//
+// Walk goes back from the result: over an Unsqueeze, a (log-)softmax over the last axis (the scan
+// computes the log-sum-exp itself, so that the scores become logits), a bias, to a MatMul with a
+// constant matrix. Each value on the way must have no other reader. The graph's result is then the
+// hidden vector. Columns that only pad the vocabulary are dropped.
 #include "ops/decoder/split_projection.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Follows values through operators that only move them (Reshape, Transpose, Convert and the like)
+// and into loops, to find out what a port is for: whether a parameter is looked up in a table
+// (LookedUpRows), which operator first computes with it (FirstOperatorOn), which operator last
+// computed a result (LastOperatorOf), whether it only starts a loop's state (StartsLoopState).
+//
+// VisitReaders marks the nodes whose values are the parameter's, in one sweep, since nodes are in
+// topological order.
 #include "ops/graph/trace.h"
 
 #include <algorithm>

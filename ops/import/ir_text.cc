@@ -1,3 +1,6 @@
+// Parses the texts of IR files: numbers, lists, extents ("?", "-1", "1..8"), shapes, types and
+// names with escaped commas. Every number is checked, and messages quote at most 60 characters of
+// the file, which may be hostile.
 #include "ops/import/ir_text.h"
 
 #include <cmath>

@@ -1,3 +1,9 @@
+// Lists the operators of an ONNX model that are not supported, before it is translated, in loop
+// bodies, branches and functions too, so that a user sees all at once; the list is cut after
+// kMostListed, with a count of the rest, and remedies are added where there are some (OnnxRemedy).
+//
+// Nodes that no output needs are not checked, as they are not translated (OrderOnnxNodes), nor is
+// the branch of an If that a constant condition rules out (UntakenBranch).
 #include "ops/import/onnx_check.h"
 
 #include <set>

@@ -1,3 +1,11 @@
+// Sorts the nodes of an ONNX graph topologically and drops those that no output needs. The format
+// demands sorted nodes, but tools that join models write them unsorted.
+//
+// 1. Order::Define notes which node defines each name; two definitions are an error.
+// 2. Mark goes from the outputs backwards. A node also needs the names that the graphs in its
+//    attributes (loop bodies, branches) read from outside (AddFreeNames).
+// 3. Sort: among nodes whose sources are done, the first in the file comes next, so that a sorted
+//    file keeps its order. If nodes are left over, CycleError describes a cycle.
 #include "ops/import/onnx_order.h"
 
 #include <algorithm>
@@ -143,7 +151,7 @@ class Order {
     return sources;
   }
 
-  // From any node that waits, its sources that wait lead into a cycle.
+  // Describes a cycle: from any node that waits, its sources that wait lead into one.
   absl::Status CycleError(const std::vector<size_t>& waits) const {
     std::vector<bool> seen(waits.size(), false);
     auto at = static_cast<size_t>(

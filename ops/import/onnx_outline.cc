@@ -1,3 +1,10 @@
+// Copies an ONNX file without the bytes of its large tensors (OutlineOnnx), so that protobuf parses
+// a small message, and weights stay in the file until they are needed.
+//
+// Outline goes through the file with a window (FileWindow), field by field; raw_data and float_data
+// of at least kLargeBytes are replaced by a field with their offset and size (a mark), which
+// ElementsInFile reads from the parsed tensor. Marks have field numbers that onnx.proto does not
+// use; a mark that is in the file itself is left out, as it would name any place of the file.
 #include "ops/import/onnx_outline.h"
 
 #include <algorithm>
@@ -13,7 +20,8 @@ namespace {
 constexpr int64_t kLargeBytes = int64_t{16} << 10;
 constexpr uint64_t kFloatData = 4;
 constexpr uint64_t kRawData = 9;
-// Fields that onnx.proto does not have: 16 bytes, offset and size. A file's own are left out.
+// Fields that onnx.proto does not have: 16 bytes, offset and size. Such fields in the file itself
+// are left out.
 constexpr uint64_t kRawMark = 536'870'910;
 constexpr uint64_t kFloatMark = 536'870'911;
 

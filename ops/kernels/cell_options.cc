@@ -1,3 +1,7 @@
+// The options of recurrent cells (ParseCell) and the check of their inputs' shapes (CellShapes).
+// All inputs share a few extents (rows, input size, hidden size, rows of all gates); CheckInput
+// merges what each input says about them, so that an error names the input that disagrees. IsUsual:
+// the activations and options for which the fused cells are made.
 #include "ops/kernels/cell_options.h"
 
 #include <string>

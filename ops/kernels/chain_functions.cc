@@ -1,3 +1,10 @@
+// The functions that chains of element-wise operators run over blocks (elementwise_chain.cc,
+// convolution_end.cc): for each a loop over two blocks, and, for functions of two operands, loops
+// in which one operand is a single number. FindElementFunction looks one up by its operator's name.
+//
+// Loops are functions with __restrict parameters, as a lambda's captures cannot be, and are
+// compiled for each instruction set (Vectorized). AddAndClamp and ApplyHardSwish are the most
+// frequent ends of convolutions in one loop each.
 #include "ops/kernels/chain_functions.h"
 
 #include <cmath>

@@ -1,3 +1,10 @@
+// Element-wise arithmetic with two operands: Add, Subtract, Multiply, Divide, Power, Maximum,
+// Minimum, FloorMod, Mod, SquaredDifference, with broadcasting (ApplyBinary).
+//
+// Integers wrap around, in unsigned arithmetic (WrapType), as overflow of signed integers is
+// undefined in C++. Divisors are checked for 0 before anything is computed; the one quotient that
+// overflows, the least integer / -1, wraps too. Divide rounds integers down, as Python does, unless
+// m_pythondiv is false.
 #include <cmath>
 #include <map>
 
@@ -102,7 +109,7 @@ absl::Status Divide(Function function, const Tensor& a, const Tensor& b, Tensor&
   }
 }
 
-// Squares are products, which are what a power of 2 is, rounded once, and vectors multiply.
+// A power of 2 is a product: it is the same, rounded once, and vectorized.
 template <typename T>
 absl::Status Power(const Tensor& a, const Tensor& b, Tensor& out) {
   if constexpr (std::is_integral_v<T>) {

@@ -1,3 +1,7 @@
+// Select (elements of one of two tensors by a condition, with broadcasting), Convert and
+// ConvertLike (another type), and BitCast (the same bits under another type of the same width).
+// Select moves elements as words of their size, whatever their type. A Convert to the type that the
+// input has shares its buffer.
 #include "ops/kernels/broadcast_loop.h"
 #include "ops/kernels/elementwise.h"
 #include "ops/kernels/elementwise_binary.h"

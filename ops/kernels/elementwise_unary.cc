@@ -1,3 +1,7 @@
+// Element-wise functions of one operand that are exact: Abs, Negative, Sign, ReLU, Floor, Ceiling
+// and Round (UnaryOp), logical and bitwise Not (NotOp), IsNaN, IsInf and IsFinite (ClassifyOp).
+// Negation of integers wraps, in unsigned arithmetic. Functions that round, such as Exp and Tanh,
+// are in elementwise_real.cc.
 #include "ops/kernels/elementwise_unary.h"
 
 #include <cmath>

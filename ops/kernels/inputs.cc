@@ -1,3 +1,8 @@
+// Checks and readers that operators share when they infer shapes: the number of inputs
+// (ExpectCounts), types (ExpectType), ranks; small integer inputs whose values may be known
+// (ReadInts, ReadInt, ReadAxes); and arithmetic on extents that may be unknown (BroadcastPartial,
+// MergeExtents, PartialProduct). Errors name the input, since a user sees them with the node's name
+// before.
 #include "ops/kernels/inputs.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// ScatterElements: out[i, indices[i, j, k], k] is updated with updates[i, j, k] (for axis 1 of 3).
+// ForEachUpdate walks through updates and places in step, as GatherElements does.
+//
+// Without a reduction, the last update of a place counts, as words of any type. With one, updates
+// are combined in order, with the data's value as the first unless use_init_val is false. Means of
+// integers are sums in 64 bits, divided and rounded down (Average).
 #include <type_traits>
 
 #include "ops/kernels/index_movement.h"
@@ -52,7 +58,7 @@ struct ScatterElementsOp {
                              int axis, Tensor& output) {
     const T* updates = inputs[2]->data<T>();
     T* out = output.mutable_data<T>();
-    // Where data's value takes no part only the first update counts.
+    // Without the data's value, the first update of a place replaces it.
     std::vector<bool> fresh(options.use_init_val ? 0 : static_cast<size_t>(output.num_elements()),
                             true);
     ForEachUpdate(inputs, axis, [&](int64_t position, int64_t offset) {

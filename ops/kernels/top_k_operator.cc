@@ -1,3 +1,10 @@
+// TopK as an operator of graphs: the k largest or smallest elements along an axis, with their
+// indices, sorted by value or by index. The selection of tokens in a search does not use it
+// (topk.cc).
+//
+// Each slice sorts its indices partially (Slice). Equal values keep the order of their indices, so
+// that results are the same everywhere; NaN is ordered by Above. Slices are shared out among
+// threads.
 #include <algorithm>
 #include <numeric>
 

@@ -1,3 +1,11 @@
+// Windows of convolutions and poolings: strides, dilations and padding (ParseWindows), and per axis
+// which inputs an output reads (MakeWindowAxis, WindowAxis):
+//
+//   output o reads inputs o stride - pad_begin + k dilation, for k below kernel, that are inside
+//
+// InsideOf gives the range of k for an output whose inputs are inside; OutputsOf gives the outputs
+// whose input for a k is inside. Kernels use them to leave out the padding rather than to compare
+// each element. Extents are below 2^31, so that no sum or product of these overflows.
 #include "ops/kernels/windows.h"
 
 #include <algorithm>

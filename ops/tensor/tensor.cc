@@ -1,3 +1,11 @@
+// Tensors: a type, a shape, and a place in a shared buffer. Copies and views (Reshaped, Rows) share
+// the buffer; Resize takes a new one only if the buffer is shared or too small, so that steady
+// steps allocate nothing. Buffers are aligned to cache lines and have room behind the last element,
+// because vector loads may read past the end of a row. Their bytes are counted against the thread's
+// memory limit (CountHeld).
+//
+// Convert converts all types to each other: floats to integers truncate and saturate, integers
+// wrap, f64 to 16-bit floats is rounded once (RoundToOdd).
 #include "ops/tensor/tensor.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Writes messages as JSON: ProtobufJson in the form of protobuf's JSON with the names of the .proto
+// files, WriteMessage in the form of the Open Inference Protocol, in which 64-bit integers are
+// numbers and not texts.
+//
+// Details of errors are typed messages (google.protobuf.Any), in which clients' libraries expect
+// protobuf's usual names ("retryDelay"). protobuf has one option for a whole message, so that
+// DetailNames copies the text and renames the members of objects with "@type".
 #include "server/http/message_json.h"
 
 #include <google/protobuf/util/json_util.h>
@@ -32,8 +39,8 @@ std::string LowerCamelCase(absl::string_view name) {
   return result;
 }
 
-// Copies JSON that protobuf has written. Members of an object with a type, which protobuf writes
-// first, get protobuf's own names; what is inside of them, such as the keys of a map, stays.
+// Copies JSON that protobuf has written. In an object with a type, which protobuf writes first,
+// members get protobuf's usual names; names further inside, such as the keys of a map, stay.
 class DetailNames : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, DetailNames> {
  public:
   explicit DetailNames(JsonWriter& json) : json_(json) {}

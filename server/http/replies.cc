@@ -1,3 +1,10 @@
+// HTTP replies: answers, and errors in the form of each API. ErrorReply is that of our API and of
+// Google's (code, status, message, details), V2ErrorReply that of Open Inference (a text); both
+// have Retry-After where waiting helps, and WWW-Authenticate for 401. Refusal gives the error of
+// requests that the listener refuses itself, before a handler sees them (too large, too slow,
+// malformed).
+//
+// Admit makes the proof of a caller from the headers of a request and its client certificate.
 #include "server/http/replies.h"
 
 #include "absl/strings/match.h"
@@ -11,7 +18,7 @@
 namespace beamwright::http {
 namespace {
 
-// That any path takes.
+// The methods that any path takes.
 constexpr char kMethods[] = "GET, HEAD, POST";
 
 HttpReply Failure(const absl::Status& status, std::string body) {

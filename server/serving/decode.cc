@@ -1,3 +1,15 @@
+// A call that decodes sources, for all protocols: Decode waits until the model is in memory
+// (WithModel), DecodeJob moves the reading of long options to another thread (long_work), and Begin
+// runs the call in three steps, marked below:
+//
+// 1. The request as a whole is checked, and its options are resolved once for all sources.
+// 2. Each source goes to the engine.
+// 3. When all sources are answered, they are counted, and the call gets its outcome. An answer that
+//    is too large for a message, or cannot be converted to the caller's protocol, is a failure, and
+//    is counted as one.
+//
+// Sources that a model fails on by its fault are counted for the quarantine, but only texts: ids
+// and tensors are the caller's, and may be what the model fails on.
 #include "server/serving/decode.h"
 
 #include <atomic>
@@ -28,8 +40,9 @@ status::SourceNames NamesOf(Method method) {
              : status::SourceNames{"sources", "source"};
 }
 
-// Each source of a call holds what it reads of the options' lists until it is answered. A call of
-// many sources with long lists costs more than its own size says.
+// Bounds the options of a call times its sources: each source holds what it reads of the options'
+// lists until it is answered, so that a call of many sources with long lists costs more than its
+// size says.
 absl::Status CheckLists(const v1::DecodeRequest& request) {
   constexpr int64_t kMostBytes = int64_t{1} << 23;
   const auto bytes = static_cast<int64_t>(request.options().ByteSizeLong());

@@ -1,3 +1,14 @@
+// Decodes the sentences of a translation call, with a bounded number in flight, and calls `done`
+// when all are back.
+//
+// 1. Pump hands sentences to the engine while there is room. One thread at a time does this: the
+//    one that has set is_pumping_.
+// 2. Take gets an answer, on the engine's thread. A sentence that was refused because the queue is
+//    full tries again while other sentences of this call are in flight, and the room shrinks to
+//    what was accepted; each answer lets it grow by one. A sentence that cannot be written with its
+//    glossary is decoded again without it.
+// 3. When half of the room is free, another Pump is posted to the reply threads: fewer wake-ups
+//    than one per place.
 #include "server/translate/sentence_decoder.h"
 
 #include <algorithm>
@@ -10,7 +21,8 @@
 namespace beamwright::translate {
 namespace {
 
-// Refused because others are ahead: worth another try while sentences of this call run.
+// Whether a sentence was refused because others are ahead: it may try again while sentences of this
+// call run.
 bool IsForLaterOf(const absl::Status& status) {
   const std::string reason = status::ReasonOf(status);
   return absl::IsResourceExhausted(status) &&

@@ -1,3 +1,9 @@
+// Listens for WebSockets: an HTTP listener (http::Listener) without a handler reads each request
+// and gives the connection to Serve, which makes a WebSocket and a Session of it. OpenSessions
+// knows the sessions that live, by weak pointers; a session is removed when its last owner lets it
+// go.
+//
+// Stop asks the sessions to end (Leave), waits kFarewell for them, and then stops the listener.
 #include "server/websocket/listener.h"
 
 #include <algorithm>
@@ -21,7 +27,7 @@ namespace beamwright::websocket {
 namespace {
 
 constexpr int kMaxThreads = 4;
-// Answers that a client has not read: what comes behind them says more than they do.
+// Buffer for answers that a client has not read: later answers say more than these.
 constexpr int kSendBufferBytes = 64 << 10;
 constexpr absl::Duration kFarewell = absl::Seconds(2);
 

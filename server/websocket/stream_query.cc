@@ -1,3 +1,11 @@
+// Reads the query of a WebSocket's address into the configuration of a stream:
+// ws://host:port/?model=asr&sample_rate=16000. ReadStreamQuery splits and unescapes the parameters,
+// Set sets each; faults are collected, but not without end. Values of `options` and `endpoint` are
+// JSON, checked as in a request body.
+//
+// What a client leaves out is chosen so that clients of sherpa-onnx work without a change: the
+// default model or the only one with sound, f32 samples of the model's rate, and segments where the
+// model can make them.
 #include "server/websocket/stream_query.h"
 
 #include <set>
@@ -91,7 +99,7 @@ bool Set(const std::string& name, const std::string& value, StreamQuery& query,
   return true;
 }
 
-// The only one of the models that hears sound; empty if there is not exactly one.
+// The name of the only model that takes sound; empty if there is not exactly one.
 std::string OnlyModelWithSound(const serving::ModelRegistry& models) {
   std::set<std::string> names;
   for (const serving::ServedModelPtr& model : models.AllListed()) {

@@ -1,3 +1,7 @@
+// Writes what `init` found out as a configuration: EncoderConfigOf, DecoderConfigOf, CtcConfigOf
+// and TransducerConfigOf turn the roles of ports into messages and leave out what the server
+// assumes anyway. FormatBundle prints model.textproto with the reasons of all guesses and the open
+// questions (OpenQuestions) as comments, for the person who checks and completes it.
 #include "tools/bundle/bundle_text.h"
 
 #include <google/protobuf/text_format.h>

@@ -1,3 +1,11 @@
+// Numbers the pieces of a SentencePiece model by a list of tokens. OPUS-MT's models have one
+// vocabulary for both languages (ReadTokenIds reads *.vocab.yml, YAML or JSON of "token: id" lines)
+// and a SentencePiece model per language, whose pieces have other numbers.
+//
+// NumberPieces rewrites a SentencePiece model so that its piece i is token i: pieces that the model
+// has are copied, the special tokens and tags such as >>fra<< are added, and tokens that only the
+// other language has become unused pieces. It reads and writes protobuf's wire format directly, so
+// that fields that are not known here are kept.
 #include "tools/bundle/token_ids.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -28,7 +36,8 @@ using google::protobuf::io::StringOutputStream;
 constexpr int kMostIds = 1 << 22;
 constexpr char kSpaceMark[] = "\xe2\x96\x81";
 
-// Of sentencepiece_model.proto: fields of ModelProto and of SentencePiece, and kinds of pieces.
+// Numbers of sentencepiece_model.proto: fields of ModelProto and SentencePiece, and kinds of
+// pieces.
 constexpr int kPiecesField = 1;
 constexpr int kTextField = 1;
 constexpr int kTypeField = 3;

@@ -1,3 +1,8 @@
+// Pairs the inputs of a step with the outputs that are their next values. PairStatesByName: pairs
+// that flags give; equal names; names alike but for words such as in and out, prev and next; names
+// alike but for 0 and n. PairStatesByOrder: where as many inputs as outputs of one type and shape
+// are left, in the file's order, with a reason that asks to check it. An ambiguous pair is an error
+// that names the flag.
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
