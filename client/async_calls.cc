@@ -1,3 +1,17 @@
+// Calls of the client that do not block a thread. AsyncCalls runs steps of unary calls and of
+// streams that it reads, from a completion queue of gRPC: its thread, or the caller's in RunOne
+// (SetLoop), takes an event and continues the event's call (Handle).
+//
+// 1. Start notes the call, which it keeps alive, and sets an alarm if the call is to be cancelled
+//    after some time.
+// 2. Handle: an event of the call goes to Continue, until that says that the call is over. An alarm
+//    that went off cancels the call.
+// 3. Over removes the call. The alarm is cancelled and gives an event, too, so that it counts as
+//    outstanding until then.
+//
+// RecognizeStreamCall is a stream in both directions, and uses gRPC's callbacks: pieces of sound
+// are written one after the other (Advance), while results arrive. A hold keeps the call from
+// ending between the last read and a write.
 #include "client/async_calls.h"
 
 #include <algorithm>

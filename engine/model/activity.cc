@@ -1,3 +1,12 @@
+// Runs Silero's model of speech activity over samples: probabilities of speech, one for each window
+// of 512 samples, of which it reads the 64 before, too.
+//
+// ActivityPortsOf knows two forms of the graph by its inputs: one reads any number of windows and
+// has two states; the other reads one window and a sampling rate, and has one state. Create runs
+// two windows of zeros at load, so that a graph with other results is refused there.
+//
+// ActivityStream brings samples to the model's rate, keeps those that fill no window yet, and runs
+// as many whole windows as there are, at most kMostWindows at once.
 #include "engine/model/activity.h"
 
 #include <algorithm>

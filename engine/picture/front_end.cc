@@ -1,3 +1,14 @@
+// Turns a picture into the tensor that a model's encoder reads:
+//
+// 1. ExtentsOf: the picture is scaled to the model's height. Its width follows from its ratio, or
+//    is the model's fixed width, of which the picture covers a part if its ratio is kept.
+// 2. Values resizes the picture, and looks up each level of each channel in a table that Create
+//    made: (level / 255 - mean) * scale.
+// 3. Columns that the picture does not cover are filled with 0, white, or the last column's value
+//    (Filling).
+//
+// Strides follow from the places of the axes of channels, height and width (axes_), so that any
+// layout of the encoder is written at once.
 #include "engine/picture/front_end.h"
 
 #include <algorithm>

@@ -1,3 +1,14 @@
+// Writes and reads the states of a recurrent language model as bytes (WriteState, ReadState),
+// signed, so that a server takes back only states that it, or one with the same key, gave.
+//
+// ReadState checks in this order, so that no field is read before its origin is known:
+//
+// 1. The length and the magic at the front.
+// 2. The signature at the end, over all bytes before it, in constant time (CRYPTO_memcmp).
+// 3. The model's fingerprint and the numerics class: a state continues with the same bits only
+//    there.
+// 4. Each state's type and extents, against those of the state that a request without one begins
+//    with (TakeState), and that no byte is left over.
 #include "engine/request/saved_state.h"
 
 #include <openssl/crypto.h>

@@ -1,3 +1,12 @@
+// Limits of CPUs and memory that a container's cgroups set, of version 1 and 2, read from
+// /proc/self/cgroup and /sys/fs/cgroup.
+//
+// ForEachCgroup visits the process's cgroups and all that contain them, since the tightest limit of
+// these holds (Tighten). Version 2 has one hierarchy, version 1 one for each controller, with files
+// of other names (Take). A file that cannot be read is no limit.
+//
+// UsableMemoryBytes is the least of the cgroups' limit, the memory of the nodes that the process is
+// bound to, and the machine's.
 #include "ops/base/cgroup.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Memory nodes (NUMA) of a Linux machine: reads them from /sys (ReadMemoryNodes), chooses one
+// (ChooseMemoryNode), and binds the process's threads and memory to it (BindToCpus,
+// BindToMemoryOf).
+//
+// ChooseMemoryNode takes "auto" as the node with most of the CPUs that the process may use, and a
+// number as that node, if the process may use one of its CPUs at all. The system calls are made
+// directly, so that libnuma is not needed.
 #include "ops/base/memory_nodes.h"
 
 #include <sched.h>

@@ -1,3 +1,9 @@
+// Reads the layers and edges of a network of OpenVINO's IR from XML, as they are in the file
+// (ReadNet): ports with their types and shapes, attributes not yet. ir_wiring.cc connects them, and
+// the importer reads each layer's attributes by its type.
+//
+// Files may come from anywhere: numbers of layers and ports and the lengths of names are bounded,
+// ids must be unique, and a fault names its layer (Describe).
 #include "ops/import/ir_net.h"
 
 #include "absl/strings/string_view.h"

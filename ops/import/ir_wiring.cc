@@ -1,3 +1,12 @@
+// Turns the edges of a network of OpenVINO's IR into sources of inputs, in an order in which layers
+// can be read (WireNet):
+//
+// 1. ConnectAll: each edge names ports by layer and id. Each input must have exactly one edge.
+// 2. Sort: layers by their sources first; of those that are ready the first of the file, so that
+//    the order is the same for each run. What is left over is in a cycle, or after one; CycleError
+//    finds a layer of it.
+// 3. MarkKept: layers that results, parameters and Assigns need. Others are not read, so they may
+//    have types that are not supported.
 #include "ops/import/ir_wiring.h"
 
 #include <functional>

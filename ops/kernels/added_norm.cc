@@ -1,3 +1,9 @@
+// Layer normalization of x + addend, with scale and shift, over the last axis (header: the
+// formula). Normalize computes one row in three passes over `out`, which is in the cache by then:
+// sum and mean, differences and variance, result. Threads take rows.
+//
+// An addend of another shape than x is added first, by ApplyBinary. The steps round as the four
+// operators do that AddedNorm replaces, so that the bits are the same.
 #include "ops/kernels/added_norm.h"
 
 #include <cmath>

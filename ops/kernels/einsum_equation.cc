@@ -1,3 +1,12 @@
+// Reads equations of Einsum, such as "bij,bjk->bik": letters name axes, "..." those without a
+// letter.
+//
+// 1. Parsing: terms become lists of labels. Without "->" the output has the ellipsis and the
+//    letters that occur once, in ASCII order (ImplicitOutput). CheckOutput: no label twice, and
+//    each from an input.
+// 2. Binding to shapes: an ellipsis becomes one label for each axis that it covers, counted from
+//    the right (EllipsisAxis), so that ellipses of different ranks broadcast. A letter has the same
+//    extent in each input; an axis of an ellipsis may be 1.
 #include "ops/kernels/einsum_equation.h"
 
 #include <algorithm>

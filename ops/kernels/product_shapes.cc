@@ -1,3 +1,14 @@
+// Shapes of matrix products, as NumPy's matmul has them, with transposed operands: the shape of the
+// result (ProductShape), what to compute (PlanProduct), and where the rows of requests are in the
+// result (ProductRows).
+//
+// Normalize brings both operands to [.., M, K] and [.., K, N]. A vector gets an axis of extent 1,
+// which the result lacks again. Axes before the last two broadcast: PlanProduct lists the pairs of
+// matrices to multiply.
+//
+// ProductRows counts axes from the right, since operands may have different ranks. If both operands
+// have rows, these must be on the same axis of the result. Rows on an axis that is summed over mix
+// requests.
 #include "ops/kernels/product_shapes.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// The product of 8-bit matrices with all that follows it in a quantized layer, in one kernel: (a -
+// a_zero) x (b - b_zero) in integers, times the scales of row and column, plus a bias, plus an
+// addend.
+//
+// 1. The constructor packs b with its zero points (PackedIntegers) and keeps the scale and bias of
+//    each column.
+// 2. Run checks the shapes of the inputs that come at run time (CheckScaled; the packed ones keep
+//    those of the load).
+// 3. An addend of the product's shape is added as the sums leave the registers. Another one is
+//    broadcast afterwards, by ApplyBinary.
+//
+// A missing bias is -0.0, since x + -0.0 is x for each x, zeros of both signs included.
 #include <algorithm>
 #include <memory>
 #include <utility>

@@ -1,3 +1,14 @@
+// Sums of shifted rows with weights (AddTaps): out[y][x] is the sum over taps of weights[tap] *
+// from[offsets[tap] + y * row_step + x].
+//
+// Outputs are computed in blocks of several rows and up to 64 columns, whose sums stay in registers
+// for all taps (Avx512Block, Avx2Block; PlainBlock has one row of 16). BlocksFor lists the shapes
+// that the registers hold: wide blocks have few rows. AddTaps goes over columns, then rows, and
+// takes the tallest block that fits what is left. Where fewer columns are left than the block has,
+// the block goes to a buffer, from which the valid columns are copied.
+//
+// Each output is one chain of fused multiply-adds in the order of the taps, so that it has the same
+// bits in a block of any shape.
 #include "ops/kernels/tap_rows.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// Runs a loop whose body is one LSTM or GRU cell without the machinery of loops.
+//
+// 1. Find, at load, accepts a loop if one node of the body computes something (OnlyNode), and is a
+//    cell with fused steps; if one input is sliced, and it is the cell's first; if each state of
+//    the cell is carried to itself; and if all outputs are the cell's.
+// 2. Run, after the first iteration, which the usual loop runs: each iteration calls the cell's
+//    Step on the matrices. States go to one of two buffers in turn, so that a step reads one and
+//    writes the other. Outputs that are collected are copied.
 #include "ops/loop/cell_loop.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Reads the two files of access: tokens and peers with their roles (ParseAuthFile), and tenants
+// with weights, rates and limits (ParseTenantFile). Both are messages in text form.
+//
+// All faults of a file are collected and reported together, each with its field, as in
+// "tokens[3].sha256: must be 64 hexadecimal digits". A caller without a tenant is one by its name.
+// Tokens are in the file as digests, so that the file does not contain what lets a caller in.
 #include "server/access/access_files.h"
 
 #include <algorithm>

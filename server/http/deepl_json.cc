@@ -1,3 +1,9 @@
+// DeepL's form of requests and answers of translation, read from and written as Beamwright's
+// messages: ReadDeepLBody, WriteDeepLBody, WriteDeepLLanguages, DeepLErrorReply.
+//
+// Members that would change the result and are not supported (glossary_id, formality other than
+// default and prefer_*) are faults; others that are unknown are ignored. InDeepLMembers renames the
+// fields in error messages to the members that the caller wrote.
 #include "server/http/deepl_json.h"
 
 #include <set>

@@ -1,3 +1,11 @@
+// gRPC's health protocol: Check answers with the status of a name at once, Watch sends it now and
+// whenever it changes.
+//
+// HealthCall is one call of either. The service's lock guards the calls' state, so that Set, which
+// goes over the watches of a name, and gRPC's events do not meet. A call has one write in progress
+// at most: of changes that come during it, only the last is sent, after it (next_, sent_).
+//
+// The call deletes itself in OnDone, which gRPC calls once, last; there it also leaves the watches.
 #include "server/rpc/health_service.h"
 
 #include "ops/base/status.h"

@@ -1,3 +1,14 @@
+// Probabilities of sequences of labels. The header has the formulas; here is how they are computed:
+//
+// 1. SetScores checks the scores of all positions.
+// 2. Advance reads positions from the last to the first (ReadPosition). With transitions it finds
+//    behind(position, label), the log-sum over all that may follow the label. Without, it finds
+//    what makes the scores a distribution again after division by the temperature.
+// 3. At the end log_sum_ is the log-sum over all sequences.
+//
+// Then the log-probability of a label, given the label before it, is Energy + behind(position,
+// label) - behind(position - 1, before); at position 0 log_sum_ is subtracted. Over a sequence the
+// terms cancel but for its energy and log_sum_, which is the log-probability of the sequence.
 #include "engine/search/frames/tag_lattice.h"
 
 #include <algorithm>
