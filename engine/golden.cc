@@ -1,3 +1,12 @@
+// Replays a bundle's golden.jsonl at load: requests with the answers that the bundle's author got.
+// A model that answers otherwise is not served.
+//
+// 1. ReadGoldens reads at most max_requests lines, spread over the file: source, options, expected
+//    hypotheses, and the numerics class in which they were found.
+// 2. DecodeAll decodes all in an engine of one thread.
+// 3. Difference compares the first hypothesis. In the same numerics class its tokens and score must
+//    be equal. In another, other tokens are accepted if the first and the second expected scores
+//    are closer than a margin, since rounding may exchange them.
 #include "engine/golden.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Attention of a decoder to source positions, as alignments of answers.
+//
+// AttentionRows::Read takes the weights of one row of a step from the output of the model, whose
+// layout is given: which axis has the rows, with how many heads each, and which has the positions.
+// It averages over heads and all other axes. Steps may be computed in parts, so that it also finds
+// the part that has the row.
+//
+// AttentionHistory keeps the weights of all rows of all steps (or of the last step only), and
+// Describe writes those on the path of one hypothesis: for each token the position with the largest
+// weight, and all weights if the request asks for them.
 #include "engine/beam/attention.h"
 
 #include <algorithm>

@@ -1,3 +1,16 @@
+// Which tokens may follow a text under a grammar. The automaton reads bytes; a token is allowed if
+// the automaton can read all its bytes from the text's state.
+//
+// A state of a text is one number (Pack): the automaton's state, whether the text begins here
+// (tokens may write other bytes there), and whether the last token ended in a space (has_space),
+// which counts only if another token follows.
+//
+// 1. Walk goes through the tree of all tokens by their bytes, so that a beginning that many tokens
+//    share is read once, and a dead one skips all of them.
+// 2. MaskOf keeps its result as one bit a token, for each state met; the end tokens are allowed
+//    where the automaton accepts. Masks are dropped once they exceed kMaskBytes.
+// 3. MaySpell, when a constraint is made, searches for some text that the vocabulary can spell. It
+//    is bounded, and says yes where it did not find out.
 #include "engine/grammar/constraint.h"
 
 #include <algorithm>

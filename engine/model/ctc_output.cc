@@ -1,3 +1,9 @@
+// Finds which result of an encoder has the scores of CTC or of tags (FindCtcOutput, FindTagOutput),
+// and turns them into log-probabilities (CtcLogProbs).
+//
+// Without a name in the bundle it is the only result that can be f32 of rank 3 and is no state of a
+// streaming encoder. Shapes are checked at load as far as they are known, and again for each output
+// (CheckFrames), in which rows or frames come first.
 #include "engine/model/ctc_output.h"
 
 #include <string>

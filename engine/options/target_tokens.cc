@@ -1,3 +1,10 @@
+// Target tokens in requests, given as text or ids (ReadTokens, ReadTargetList), and what a model's
+// vocabulary means for a search (SetModelTokens: end tokens, banned tokens, columns without a
+// token).
+//
+// A text is encoded by the target's tokenizer; ids are checked against the vocabulary. Faults of
+// all targets are collected, each with its field, such as "targets[2].ids[5]". Lengths and numbers
+// are bounded, since a waiting source holds its targets.
 #include "engine/options/target_tokens.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// Runs the threads that decode. A Scheduler has one thread with a Worker at first, in a loop: take
+// admitted requests (Take), run a turn (Worker::Turn), until the engine ends.
+//
+// When an encoder run or a step takes longer than slow_step, Look, which a watching thread calls,
+// splits it off (Split): the worker keeps that model alone, and a new thread with a new worker
+// serves the others. Requests of the slow model go to its worker from then on (HandOver). Its
+// thread ends when it has had nothing to do for a while, and is joined at the next split, or at the
+// end.
+//
+// Turns run inside a parallel region of OpenMP (Team::Within) that stays open from turn to turn,
+// since it costs time to begin one. It is begun anew only when the worker gets more threads than it
+// has.
 #include "engine/schedule/scheduler.h"
 
 #include <pthread.h>

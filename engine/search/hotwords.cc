@@ -1,3 +1,17 @@
+// Phrases that earn a bonus in a search, as an automaton of Aho and Corasick: a tree of all
+// phrases, in which each node also has a fallback, the node of the longest proper suffix of its
+// tokens.
+//
+// 1. The constructor adds phrases as paths (AddPhrase), then puts the edges of each node in one
+//    sorted list.
+// 2. AddFallbacks finds the fallbacks, breadth first, and adds what a fallback earns to its node,
+//    as the phrase that ends there ends here, too.
+// 3. Apply gives each token that goes on with a phrase the bonus earned at its node, and the
+//    promise: a part of the bonus for a phrase begun, in proportion to the tokens read. The promise
+//    only helps the row stay in the beam; the score of a hypothesis counts what is earned (Reward).
+//
+// Example: with phrases "new york" and "york city", behind "new york" the fallback is "york", so
+// that "city" is rewarded.
 #include "engine/search/hotwords.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// GraphCopy makes a changed copy of a graph, as most passes do: the pass goes over the nodes in
+// order and keeps a node (Keep), puts another value in place of its outputs (Replace), or inserts
+// the nodes of a body (Inline).
+//
+// `values_` maps each output of the old graph to its value in the new one, and `kept_` each node to
+// its copy. Moved is an old node with its inputs mapped. Finish lists the parameters and results
+// that were kept, in their old order.
+//
+// The other functions append common nodes, list readers (ReadersByNode), and drop nodes that no
+// result needs (DropUnneeded).
 #include "ops/compile/graph_copy.h"
 
 #include <utility>

@@ -1,3 +1,10 @@
+// Finds nodes that do nothing, by symbolic extents: a Slice that takes a whole axis
+// (CuttingEntries, TakesWhole), a ScatterUpdate that overwrites all entries of an axis
+// (OverwritesAll), and a loop whose lengths are all the length of its sequence (LengthsAreWhole).
+//
+// Exported graphs have such nodes where the exporter wrote the general case. They must be proved
+// for all requests, not for one: an extent is a number times symbols, and equal symbols are equal
+// numbers in every run. What is not known for certain counts as cutting.
 #include "ops/compile/whole_axes.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Activations of recurrent cells: ParseActivations reads them by name with alpha and beta, Activate
+// applies one to a span, after clipping. Each kind has a loop of its arithmetic alone, so that the
+// compiler makes vectors of it (Apply).
 #include "ops/kernels/activations.h"
 
 #include "absl/strings/ascii.h"

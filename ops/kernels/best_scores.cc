@@ -1,3 +1,14 @@
+// Keeps the best scores of a row, block by block: KeepBest takes a block of values and a sorted
+// list of at most `most`, and leaves the best of both in the list.
+//
+// 1. Candidates are picked without branches. A full list takes values above its last one. For one
+//    that is not full, BoundOf finds a bound from the largest values of the lanes: at least `most`
+//    values reach it.
+// 2. Few candidates are inserted one by one (Insert). Some more are ranked with the list at once
+//    (Merge): the place of each is the number of higher keys, which vectors count (Rank).
+//
+// KeyOf makes one integer of value and token that orders as they do: the higher value first, and of
+// equal values the lower token.
 #include "ops/kernels/best_scores.h"
 
 #include <algorithm>

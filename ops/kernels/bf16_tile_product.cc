@@ -1,3 +1,14 @@
+// Products of matrices in bf16 with sums in f32, in pairs of elements as AMX takes them
+// (MultiplyBf16Tiles): by AMX tiles (MultiplyByTiles), or by vectors with the same bits
+// (MultiplyPlainly).
+//
+// AMX sums the first and the second elements of pairs separately within a group of kTileGroups
+// pairs, adds both, and adds that to the sum so far; subnormal numbers count as zero. RowOfStrip
+// does exactly this, so that a machine without AMX gives the same answers.
+//
+// Sums start from a bias, from what `out` holds, or both (FillStart). Tiles read their start from
+// `out` itself, and write to it, where they fit; tiles that are wider than what is left of `out` go
+// through the buffer `sums`.
 #include "ops/kernels/bf16_tile_product.h"
 
 #include <algorithm>

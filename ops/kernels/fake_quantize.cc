@@ -1,3 +1,9 @@
+// FakeQuantize: rounds each element to one of `levels` values between input_low and input_high, and
+// maps that range to [output_low, output_high] (Quantize). What is outside becomes the nearer end
+// of it. It simulates quantization in floats, as graphs that were trained for it contain it.
+//
+// The limits may be one for all elements, or broadcast to the data's shape: Run computes which
+// limit each element has (Offsets). Types of 16 bits are widened to f32 (WidenedCodeOf).
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,12 @@
+// A compiled graph that is run once for each request, such as an encoder.
+//
+// 1. Compile infers types and shapes, runs the passes of encoders (EncoderPasses), and makes a
+//    program of kernels. With `rows` it also tries to prove that sources can be computed as rows of
+//    one batch (RowProof).
+// 2. Run puts the inputs into slots, lets results reuse the memory of the outputs it is given, runs
+//    the program, and takes the results out. A workspace keeps the slots' memory for the next run,
+//    but no values of a request: views, results and inputs are released, since others own or may
+//    change their memory.
 #include "ops/loop/model.h"
 
 #include <optional>

@@ -1,3 +1,8 @@
+// Which role a call needs, by the gRPC method or by the verb and path of HTTP: the table kRules, of
+// which the first rule that fits holds.
+//
+// "*" in a rule fits one or more characters except "/" (Fits). HEAD is as GET. A call that no rule
+// fits needs the operator's role, so that a call that is added without a rule is not open.
 #include "server/access/roles.h"
 
 #include <utility>

@@ -1,3 +1,9 @@
+// Writes a transcript in the forms of OpenAI's API: text, JSON, JSON with segments and words,
+// SubRip and WebVTT (TranscriptReply), and events of a stream (DeltaEvent, DoneEvent).
+//
+// A segment's time is from its first word to its last where words have times (WhenHeard). Members
+// that clients expect, and that describe how Whisper decodes (seek, temperature, compression_ratio,
+// no_speech_prob), have constant values.
 #include "server/http/transcript.h"
 
 #include <cmath>

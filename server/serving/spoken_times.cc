@@ -1,3 +1,12 @@
+// Times that a model writes between its words, as Whisper does: the tokens "<|0.00|>", "<|0.02|>"
+// and so on, 20 ms apart.
+//
+// 1. AskForTimes removes "<|notimestamps|>" from the target prefix, so that the model writes them.
+// 2. SplitAtTimes makes segments of one answer: a time closes the segment before it
+//    (Splitter::Close).
+// 3. If the window ends in the middle of a segment, the answer ends at the last pair of times in a
+//    row, and resume_ms says where the next window begins, so that the cut segment is heard again
+//    as a whole. That needs kLeastMs on both sides, so that each window makes progress.
 #include "server/serving/spoken_times.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Reads character references of HTML and XML, such as "&amp;", "&#228;" and "&#xe4;" (ReadEntity).
+// The names of HTML 4 are in one string, which becomes a table on first use. For a reference that
+// is not known, or to a character that no text may have, ReadEntity returns 0.
 #include "server/translate/entities.h"
 
 #include <unicode/utf8.h>
