@@ -1,3 +1,14 @@
+// Scores beginnings of texts by CTC, for joint decoding with attention (Watanabe et al. 2017): the
+// probability that the frames spell the row's tokens followed by anything.
+//
+// 1. A row keeps, for each number of frames t, the log-probability that the first t frames are its
+//    tokens, ending in the last token (ends_in_token) or in a blank (ends_in_blank).
+// 2. Extend computes them for one more token. The token may start at frame t after all paths of the
+//    parent; if it equals the parent's last token only after those that end in a blank, since
+//    otherwise CTC would read both as one.
+// 3. Score sums over frames for all tokens at once: paths before frame t times the token's
+//    probability there. It divides by the row's own prefix probability, so that scores are
+//    conditional. End tokens get the probability of exactly the row's text.
 #include "engine/fusion/ctc_prefix.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// A deterministic automaton over bytes for the program of a grammar, made as far as it is used. A
+// state is a set of places; a place is an instruction that reads a byte, with a stack of the rules
+// to return to.
+//
+// 1. Make computes the state behind a byte: all places of the state that read it go on.
+// 2. Follow goes from there through splits, calls and returns to the next instructions that read a
+//    byte. A call whose return would follow at once needs no frame. Stacks share their frames
+//    (Push), so that equal stacks have equal numbers.
+// 3. Intern gives equal sets of places one number. Work, bytes and places are bounded: where a
+//    limit is met, kDead is in the place of the state, and is_full() says so.
 #include "engine/grammar/automaton.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Reads options of a request that name tokens: lists, sets, sequences, biases and hotwords. Each
+// function checks its field and adds its faults, so that the caller reports all of them together.
+//
+// Biases of one token that occurs more than once: the last one holds. The number of tokens is
+// bounded for each field, since every waiting source of a call holds what was made of them.
 #include "engine/options/option_tokens.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Takes a model out of service after faults: after `failures` sources in a row that failed by the
+// model's fault (Count), or after runs that did not end in time (CountRuns). Requests are refused
+// until the pause is over, or a source is decoded (Check); then the model is tried again, and one
+// more failure renews the pause.
+//
+// Nearly always there is no record of any model, which is seen by one atomic number without the
+// lock (num_records_). Observers are called without the lock of the records.
 #include "engine/request/quarantine.h"
 
 #include <algorithm>

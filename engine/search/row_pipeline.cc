@@ -1,3 +1,13 @@
+// Applies all processors of a search (bans, biases, grammars, hotwords and so on) to its rows. A
+// processor keeps one number for each row, its state, which Advance computes from the parent's
+// state and the token.
+//
+// MakeRules asks each processor for its rules about the next token (Fill) and gives the caller one
+// view for each row. If no processor depends on a row's tokens, all rows share one buffer, and no
+// histories are kept.
+//
+// RankOffset, Reward, BankAfter, MayBeCut and Stops ask all processors and add up, or combine,
+// their answers. CuttingOptions and MaskingOptions name options for error messages.
 #include "engine/search/row_pipeline.h"
 
 #include <algorithm>

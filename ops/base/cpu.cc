@@ -1,3 +1,10 @@
+// What the machine offers to this process: CPUs (UsableCpus: affinity and cgroup's quota), cores
+// and memory nodes (ReadCpuTopology), the size of the last cache, and instruction sets.
+//
+// InstructionSet names the best of those that kernels are written for. Products of 8-bit integers
+// and bf16, and AMX tiles, are asked for separately, as not every CPU with AVX-512 has them. For
+// tiles the CPU must have them, and Linux must grant the process their registers (LeaveForTiles);
+// both are asked once.
 #include "ops/base/cpu.h"
 
 #include <sched.h>

@@ -1,3 +1,11 @@
+// Bounds what inference of types and shapes may compute from constants (folding): a small file
+// could otherwise ask for huge constants or for hours of work.
+//
+// MayFold checks the size of results against that of the operands, the bytes of all results against
+// those of the file's constants, and the work, counted as bytes and products (Products), against a
+// budget that grows with the constants. A node that does not fit is not folded; it runs with each
+// request instead. Bodies and repeated inference of loops have bounds that are errors (AddBody,
+// AddRepeated).
 #include "ops/graph/inference_budget.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Small parts of reading ONNX: names for error messages (Quote, TypeName, Describe), domains,
+// element types (OnnxType), and the declared type and shape of a value (OnnxValueInfo).
+//
+// Names are shortened, since files may contain long ones. Operators that LowerOnnxSequences wrote
+// are called what the file calls them. Symbolic extents are unknown ones.
 #include "ops/import/onnx_text.h"
 
 #include "ops/base/status.h"

@@ -1,3 +1,6 @@
+// ArgMax and ArgMin: the index of the largest or smallest element along an axis; of equal ones the
+// first, or the last (select_last_index). Find goes along one line; threads take lines. The index
+// is relative to its line, so that rows of requests stay apart on other axes (Rows).
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/order.h"
 #include "ops/kernels/parallel.h"

@@ -1,3 +1,6 @@
+// CumSum and CumProd: running sums or products along one axis, from either end, with the element
+// itself or without (exclusive). Slice computes one line; threads take lines. Integers wrap: they
+// are added and multiplied as unsigned numbers.
 #include <type_traits>
 
 #include "ops/kernels/inputs.h"

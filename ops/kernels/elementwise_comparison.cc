@@ -1,3 +1,6 @@
+// Comparisons of two tensors with boolean results (ComparisonOp), and logical and bitwise operators
+// (LogicalOp). ApplyBinary broadcasts the operands and calls a lambda for each pair of elements;
+// there is one instance for each function and type, so that loops have no branch on the function.
 #include <map>
 
 #include "absl/strings/match.h"

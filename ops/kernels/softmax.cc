@@ -1,3 +1,6 @@
+// Softmax and LogSoftmax over one axis (SoftmaxSlice): the largest element is found, and
+// subtracted, so that no exponential overflows; the sum is taken in 16 lanes (LaneSum), in an order
+// that does not depend on the CPU.
 #include <algorithm>
 #include <limits>
 

@@ -1,3 +1,12 @@
+// Copies a tensor with given strides into a dense one: what Transpose, Slice and others become.
+//
+// 1. StridedCopy merges axes that run on in memory, and drops those of extent 1.
+// 2. If the last axis is contiguous in the input, whole lines are copied (Copy).
+// 3. If another axis is (TurnedAxis), 32-bit elements are transposed in squares (CopyTurned), so
+//    that cache lines are read and written as a whole.
+//
+// Elements are copied as unsigned integers of their size, so that there is one function for a size,
+// not for a type.
 #include "ops/kernels/strided_copy.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Answers of gRPC's server reflection, by which tools such as grpcurl learn the services and their
+// messages: files by name, symbol or extension, and the list of services.
+//
+// The constructor serializes the files of the services and all that these import (Add). Descriptors
+// are looked up in protobuf's pool of the whole program, but only files of the list are given out.
 #include "server/rpc/reflection_answers.h"
 
 #include <grpcpp/support/status_code_enum.h>

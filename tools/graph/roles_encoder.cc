@@ -1,3 +1,16 @@
+// Guesses the roles of an encoder's inputs from their names, types and shapes, for a new bundle:
+// which takes the source, which its length or a mask, and which requests must bring
+// (GuessEncoderRoles).
+//
+// 1. An input with a name such as "lengths" or "mask", and a type and rank that fit, has the length
+//    (GuessLengthKind). At most one may.
+// 2. Of the others, one is the source: the one that the user named, the only one, the only one with
+//    an open length, or the only one with a usual name (ChooseSource). A graph that looks like a
+//    step of a decoder is refused instead.
+// 3. The axis of the length and the number of ids follow from the source's shape and the table that
+//    it is looked up in.
+//
+// Each decision adds a sentence to `reasons`, which the user reads.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

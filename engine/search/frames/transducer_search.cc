@@ -1,3 +1,13 @@
+// The public part of a transducer search; its steps are functions of Impl. A caller adds frames as
+// the encoder makes them, computes scores for rows(), and passes the candidates to Advance:
+//
+// 1. Hypotheses that wait at a frame, and those that each row makes by a blank or a label, become
+//    candidates (AddWaiting, TakeRow).
+// 2. Candidates with equal labels are merged, ranked, pruned, and become the next hypotheses
+//    (Merge, Rank, Prune, Commit).
+//
+// Results sorts live hypotheses by their labels, so that alignments of equal labels are adjacent,
+// adds up their probabilities if the options say so, and takes the times from the best of them.
 #include "engine/search/frames/transducer_search.h"
 
 #include <algorithm>
