@@ -1,3 +1,13 @@
+// Decodes many sources through a client with several calls in flight (DecodeBulk), and gives the
+// answers in the order of the sources.
+//
+// 1. StartBatch takes sources until a batch has enough of them, or enough bytes, and sends it. A
+//    source that could not be read takes its place in the order, but is not sent.
+// 2. AnswerOldest waits for the oldest batch and passes its answers to the sink. A call that failed
+//    is an error of each of its sources; an error that every call would have (FailsEveryCall) ends
+//    all.
+//
+// The destructor waits for the calls in flight, since their callbacks write into the batches.
 #include <deque>
 #include <memory>
 #include <string>

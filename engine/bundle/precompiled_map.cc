@@ -1,3 +1,11 @@
+// Applies a normalization that SentencePiece compiled into a map from texts to texts
+// (precompiled_charsmap), as Hugging Face's tokenizers do.
+//
+// 1. Parse: a length, a trie of words of 32 bits (a double array, as Darts writes it), and the
+//    replacements, which end in zeros.
+// 2. Find walks along the trie and returns the replacement of the shortest beginning that has one.
+// 3. Apply goes through grapheme clusters (ClusterSize). A short one is looked up as a whole; if it
+//    is not found, or is longer, its characters are looked up one by one.
 #include "engine/bundle/precompiled_map.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// Runs a streaming encoder over the next chunk of several sources together.
+//
+// 1. NumTogether: at least 16 sources, and more if their encoding takes less than 50 ms by the time
+//    that the last run took for each source, so that decoding does not wait too long.
+// 2. Run copies the chunks of the sources into one tensor, and runs them as rows with their states;
+//    one by one if the encoder was found to mix rows (`apart` is not empty).
+// 3. Advance takes a source's frames and new states out of the results, and checks their shape,
+//    since a wrong graph shows here.
 #include "engine/frames/chunk_encoder.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// The parts of KenLM's binary format that its two readers share: the header (ReadKenlmHeader), the
+// words (ReadKenlmTexts), and the hash of a word (KenlmWordHash, MurmurHash64A).
+//
+// The header has a magic, numbers that show how the machine writes them, the order and kind of the
+// model, and the number of n-grams of each order. Kinds that are not read are refused by name. Each
+// number is checked against the size of the file, before memory is taken for it.
 #include "engine/fusion/kenlm_format.h"
 
 #include <iterator>

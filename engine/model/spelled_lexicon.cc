@@ -1,3 +1,15 @@
+// Reads a lexicon whose lines are a word and its spelling in tokens, as in "hello h e l l o |"
+// (ReadSpelledLexicon), for models whose tokens are not pieces of the words' texts.
+//
+// 1. Lines become spellings; a line with a token that is unknown or silent is left out and counted.
+// 2. FindBorder finds how spellings mark where words end: one token ends all of them and is used
+//    for nothing else (kSeparator), tokens that only end words (kBehind), or tokens that only begin
+//    words (kBefore).
+// 3. Each token becomes a code of one to three bytes without the space (CodeOf), and words the
+//    codes of their spelling. Spaces are put where the border is, so that the words are read as any
+//    other text.
+//
+// Nothing is returned unless more than half of the lines fit and a border is found.
 #include "engine/model/spelled_lexicon.h"
 
 #include <algorithm>

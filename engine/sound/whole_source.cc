@@ -1,3 +1,10 @@
+// Normalizations of features that need all frames of a source, or all its samples: a floor below
+// the largest value as Whisper has it (RaiseToRange), mean and deviation of each column as NeMo has
+// it (NormalizeColumns), those of the samples as wav2vec 2.0 has it (NormalizeSamples). Sums are
+// taken in double.
+//
+// Also here: stacking of neighbouring frames (StackFrames), in which the first and last frame are
+// repeated at the ends, and mean and scale from a Kaldi file (ParseCmvn, ApplyCmvn).
 #include "engine/sound/whole_source.h"
 
 #include <algorithm>

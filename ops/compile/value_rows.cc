@@ -1,3 +1,11 @@
+// Finds for each value of a loop's body on which axis it has the rows of requests (FindRows), so
+// that steps of many requests can run together.
+//
+// 1. Parameters: a sliced input or a state has rows on its first axis, or on the second if the
+//    first is time (RowAxis).
+// 2. FindRowsOf asks the row function of each node's operator, in the order of nodes.
+// 3. LookCloser improves the answer by symbolic extents, in which the number of rows is one symbol:
+//    these show, for example, that a Reshape keeps rows on their axis.
 #include "ops/compile/value_rows.h"
 
 #include <algorithm>

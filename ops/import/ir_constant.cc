@@ -1,3 +1,10 @@
+// Reads constants of OpenVINO's IR: the type and shape that a layer declares in <data> and on its
+// port, which must agree (ReadDeclaredInfo), and its elements from the weights file
+// (IrWeights::Read).
+//
+// Layers may share a range of the file, and then share one tensor (Take). Ranges that overlap
+// otherwise would let a small file ask for much memory: all constants together may take four times
+// the file's size.
 #include "ops/import/ir_constant.h"
 
 #include "ops/base/status.h"

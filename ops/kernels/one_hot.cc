@@ -1,3 +1,6 @@
+// OneHot: a new axis of extent `depth`, on which the entry at each index has on_value and all
+// others off_value. An index outside the depth sets no entry; with "normalize" negative ones count
+// from the end. Compute fills the output with off_value, then writes one element for each index.
 #include <algorithm>
 
 #include "ops/kernels/indices.h"

@@ -1,3 +1,12 @@
+// Searches a row of which only some columns were computed, as for a shortlist (ScanListed): the
+// other tokens count as -infinity. It gives the same bits as a scan of the full row would, since
+// sums are taken in the same panels (SumAll).
+//
+// 1. IsSimple: only rows with plain rules are handled. For others the function returns false, and
+//    the caller scans a full row.
+// 2. Maxima of blocks are taken, bans are applied, and the log-sum is computed.
+// 3. TakeBest keeps the k best, and skips blocks whose maximum cannot enter the list. Watched
+//    tokens get their log-probability.
 #include "ops/kernels/picked_scan.h"
 
 #include <algorithm>

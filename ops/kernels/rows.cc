@@ -1,3 +1,13 @@
+// How rows of requests pass through operators. RowInfo says of a value that it is the same for all
+// requests (fixed), has their rows on an axis, is made of the number of rows (extent), or mixes
+// them; a function here computes this of an operator's result from its inputs.
+//
+// ElementwiseRows counts axes from the right, as broadcasting does: all inputs with rows must have
+// them on one axis, and a fixed input must have the extent 1 there, if it has that axis at all.
+// RowsOffAxis and its relatives are for operators that work along axes: rows stay apart if theirs
+// is another.
+//
+// What is not certain is "mixed": the model is then run for each request alone.
 #include "ops/kernels/rows.h"
 
 #include <algorithm>

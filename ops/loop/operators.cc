@@ -1,3 +1,8 @@
+// The set of all operators for each precision of weights (Operators): those of kernels, and "If"
+// and "Loop", which run graphs and are thus above the kernels.
+//
+// IfKernel compiles both branches, except one that inference found never to be taken. A run checks
+// the condition, puts the inputs into the branch's slots, runs its program, and takes its results.
 #include "ops/loop/operators.h"
 
 #include "ops/base/status.h"

@@ -1,3 +1,10 @@
+// Calls that score given targets (Score), and calls that align a source to a target (Align), which
+// are turned into calls of Score and back.
+//
+// WithModel waits for the model. ScoreNow then makes a ScoreCall, which runs the sources and
+// collects their answers: `open` checks the request as a whole (Open), `start` gives one source to
+// the engine, and the last function counts what was scored. Errors of an alignment are turned into
+// the terms of its request (in_terms).
 #include "server/serving/scorer.h"
 
 #include <memory>

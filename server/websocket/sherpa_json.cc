@@ -1,3 +1,8 @@
+// Writes results of recognition as the JSON of sherpa-onnx's server, for its clients.
+//
+// Append turns a response into messages. A finished segment waits until the next response
+// (waiting_), since the last message of a source has is_final and is_eof, and it is not known
+// before whether another follows. Provisional text is written only if it has changed (told_).
 #include "server/websocket/sherpa_json.h"
 
 #include <cmath>

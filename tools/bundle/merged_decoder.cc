@@ -1,3 +1,11 @@
+// Splits a decoder that Optimum exported as one file with both steps, the first and the later ones,
+// chosen by an If over "use_cache_branch" (SplitMerged).
+//
+// 1. Choice finds the If, BranchOf its branches.
+// 2. WithBranch makes a model of each: the branch's nodes take the place of the If, an Identity
+//    renames its outputs where names differ, and inputs and constants that are not read are dropped
+//    (AddRead, KeepRead). The later step does not return the keys and values of the source, as they
+//    do not change.
 #include "tools/bundle/merged_decoder.h"
 
 #include <onnx/onnx_pb.h>

@@ -1,3 +1,10 @@
+// Guesses how the tokens of a vocabulary are joined to text (FindSubwordMark), from the marks that
+// they have, such as "▁" at the beginning of words, "##" or "@@". The table `marks` is in order of
+// precedence; the first mark that enough tokens have is taken, and a sentence about it is added to
+// `reasons`.
+//
+// Lists of icefall's byte-level BPE look like SentencePiece's, except that all characters are ASCII
+// or one of its letters for bytes, and many are the latter (AreIcefallBytes).
 #include "tools/bundle/subword_mark.h"
 
 #include <algorithm>

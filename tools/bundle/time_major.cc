@@ -1,3 +1,9 @@
+// Finds encoders that read [length, rows] instead of [rows, length], and turns their input round.
+//
+// 1. RowsFirst edits the ONNX file: the input gets a new name and exchanged axes, and a Transpose
+//    in front of the graph makes the old input of it.
+// 2. ReadsTimeFirst tries both (Try): a graph reads the length first if its rows are proven to stay
+//    apart only after the exchange, or if it runs over one source only then.
 #include "tools/bundle/time_major.h"
 
 #include <onnx/onnx_pb.h>

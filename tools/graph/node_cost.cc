@@ -1,3 +1,9 @@
+// Estimates what a node costs in a run: multiply-adds, bytes of weights and bytes of activations
+// (CostOf), for listings of a graph.
+//
+// Extents that are unknown count as 1, and the cost is marked as open: it is then for one row, or
+// one position. Sums and products saturate (Plus, Times), since shapes of a hostile file may be
+// huge. What inference knows already costs nothing.
 #include "tools/graph/node_cost.h"
 
 #include <algorithm>

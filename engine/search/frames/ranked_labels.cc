@@ -1,3 +1,11 @@
+// Ranks the labels of one frame once for all hypotheses, as these share the frame's scores, and
+// gives the labels that a hypothesis tries (Tried).
+//
+// 1. Rank selects the best open labels (Select): as many as are expanded, and more in case that
+//    some are banned.
+// 2. A hypothesis without rules tries those. With banned labels it takes the next ones instead;
+//    with a list of allowed labels it selects among these (TryMasked).
+// 3. Labels that go on with a phrase or a word are added, whatever their score (TryContinuations).
 #include "engine/search/frames/ranked_labels.h"
 
 #include <algorithm>
