@@ -1,3 +1,10 @@
+// The command line of beamwright-graph: what each command is called, its arguments and flags with
+// their help (DefineShow and so on), and the call of the function that does the work (RunCommand).
+//
+// RunGraphTool parses the arguments, completes those of `init` that the parser leaves as plain text
+// (FinishInit: up to three graphs by their position, pairs INPUT=OUTPUT), and runs the command.
+// Errors go to `errors` in one line; an error in the command line ends with the flag or command
+// that was probably meant (Suggestion). Exit codes: 0 done, 1 failed, 2 wrong command line.
 #include "tools/graph_tool.h"
 
 #include <CLI/CLI.hpp>

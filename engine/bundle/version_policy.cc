@@ -1,3 +1,7 @@
+// Which versions of a model are served: a file in the model's folder says "all", the latest n, or
+// specific ones, and gives labels to versions (ReadPolicy, ParsePolicy; without the file the latest
+// one). ChooseVersions lists the candidates, how many of them are served, and versions that the
+// policy names and the folder does not have.
 #include "engine/bundle/version_policy.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// The transducer's internal language model (as in ILME): what predictor and joiner say without
+// sound, which is subtracted when another language model is added.
+//
+// 1. List collects the label states of requests that ask for it.
+// 2. Run calls the joiner for all of them in one batch, with a frame of zeros in the place of the
+//    encoder's (MakeZeroFrame, once).
+// 3. ToLabels removes the blank from the scores, and makes the others a distribution.
 #include "engine/frames/internal_model.h"
 
 #include <algorithm>

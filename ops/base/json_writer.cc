@@ -1,3 +1,7 @@
+// Writes JSON by RapidJSON, compact or indented. Texts that are not valid UTF-8 get U+FFFD in the
+// place of wrong bytes, so that the JSON is always valid. Floats are written with the fewest digits
+// that give the same number back (std::to_chars); infinity and NaN, which JSON does not have,
+// become null.
 #include "ops/base/json_writer.h"
 
 #include <charconv>

@@ -1,3 +1,10 @@
+// Builds a graph node by node, for the importer of ONNX. Each node that is added is inferred at
+// once (InferAppended), so that the next one can be translated by the types, shapes and known
+// values of its inputs (info, known).
+//
+// The first error is kept, and later calls do nothing, so that callers check once. A lenient
+// builder, for tools that look at files, notes faults of inference and goes on, except for those of
+// resources.
 #include "ops/import/onnx_builder.h"
 
 #include "ops/graph/file_operator.h"

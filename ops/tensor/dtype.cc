@@ -1,3 +1,6 @@
+// Element types: sizes and names (kEntries), and conversions of f32 to and from the two types of 16
+// bits. ToHalf and ToBFloat16 round to nearest, ties to even; NaN stays NaN, and what is too large
+// becomes infinity.
 #include "ops/tensor/dtype.h"
 
 #include <array>

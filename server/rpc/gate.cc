@@ -1,3 +1,10 @@
+// The gate that each gRPC call passes before its request is read: who calls (token, certificate,
+// tenant and priority from the metadata), whether the role suffices for the method (Gate::Admit),
+// and whether the models are loaded.
+//
+// It also counts: what arrived (CountArrival), refusals (CountRefusal), and memory that a call
+// holds (Resize). When the memory runs short, answers that their clients have not read for a second
+// are cancelled (UnsentAnswers), so that clients that do not read cannot hold all of it.
 #include "server/rpc/gate.h"
 
 #include <grpcpp/security/auth_context.h>

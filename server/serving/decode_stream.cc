@@ -1,3 +1,11 @@
+// A decoding whose answer is sent piece by piece (StreamDecode). It is a Decode of one source whose
+// engine reports progress.
+//
+// 1. Start turns the request into one of Decode, and begins it once the model is in memory.
+// 2. Add, on an engine's thread, keeps tokens that have become stable, by sample, and the last
+//    provisional hypothesis; End keeps the answer. Both wake the protocol's side.
+// 3. Take, on the protocol's side, makes one message of all that has come since: a slow client gets
+//    fewer and longer messages.
 #include "server/serving/decode_stream.h"
 
 #include <algorithm>

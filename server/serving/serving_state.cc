@@ -1,3 +1,9 @@
+// The phases of a server, from loading its models to its end, and what follows from them: health
+// (HealthOf), refusals with their reasons, and waiting at shutdown.
+//
+// At shutdown WaitUntilAnswered waits for open calls, and WaitUntilQuiet for a time without new
+// ones, since a client that was answered may call again. Refusals may be held (Hold) and are sent
+// together (ReleaseRefusals).
 #include "server/serving/serving_state.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// Finds the words of a translation and where each comes from in the source (AlignWords), so that
+// tags of the source can be put around the right words.
+//
+// 1. TokenRanges finds the bytes of each token in its text. Tokens are searched in order, near the
+//    end of the one before; one that was changed by normalization is left out.
+// 2. Tokens become words at spaces and around marks.
+// 3. The source of a word is the source token that the model attended to for its first token that
+//    has one. Without any alignment it is the place at the same part of the text.
 #include "server/translate/alignment.h"
 
 #include <algorithm>

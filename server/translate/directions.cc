@@ -1,3 +1,8 @@
+// The pairs of languages that models translate, and how a request's pair is done (Find): directly,
+// or by two models with a language between, English if possible (Way).
+//
+// Resolve finds the language that a tag means, ignoring case and "_" or "-": itself, a shorter
+// beginning ("de-AT" is "de"), or the first that goes on from it ("pt" is "pt-br").
 #include "server/translate/directions.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Runs an encoder on made-up inputs (TrialInputs: one source of kTrialLength positions, zeros, and
+// true lengths) to see what it does.
+//
+// IsTrueAtPadding finds the meaning of a mask: it runs two sources with the mask at 0, and both
+// with the mask at 1. If results differ between the sources only at 0, the mask is true where the
+// source ends.
 #include "tools/bundle/encoder_trial.h"
 
 #include <algorithm>
