@@ -380,10 +380,10 @@ class Reader {
                                         ? static_cast<float>(alpha->number_value())
                                         : 1.0F);
     search.set_renormalize(false);
-    // Of false transformers guesses from the length so far whether a hypothesis can still win.
-    const Value* const stops = export_.Setting("early_stopping");
-    if (stops != nullptr && stops->has_bool_value() && stops->bool_value()) {
-      search.set_stop(v1::STOP_MODE_COUNT);
+    const Value* const stops = export_.Setting("early_stopping");  // true, false or "never"
+    if (stops == nullptr || !stops->has_string_value()) {
+      search.set_stop(stops != nullptr && stops->bool_value() ? v1::STOP_MODE_COUNT
+                                                              : v1::STOP_MODE_HEURISTIC);
     }
     if (const int most = export_.IntSetting("no_repeat_ngram_size", 0); most > 0) {
       search.set_no_repeat_ngram(most);

@@ -60,6 +60,22 @@ using ops::Operators;
 // "a/b/model.onnx" -> "a/b/"
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
+// Refuses steps of encoder-decoders by transformers' own exporter: it writes no encoder, and keys
+// and values of the source come of its first step alone.
+absl::Status CheckExporter(const Graph& graph) {
+  for (const ops::Ports& ports : {ops::InputPorts(graph), ops::OutputPorts(graph)}) {
+    for (const ops::Port& port : ports) {
+      if (absl::StrContains(port.name, "self_attention_cache.layers.")) {
+        return Invalid(
+            "is written by transformers' OnnxExporter, which writes no encoder; export "
+            "the model with `optimum-cli export onnx --model MODEL FOLDER` and give "
+            "encoder_model.onnx and decoder_model_merged.onnx of FOLDER");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 // The graph as a server has it before it compiles it.
 absl::StatusOr<Graph> Prepared(Graph graph, const std::string& path) {
   ops::TakeFloatIds(graph);
@@ -176,6 +192,7 @@ absl::StatusOr<Graph> TakeGraph(const std::string& path, const std::string& role
   };
   BW_ASSIGN_OR_RETURN(Graph graph, ops::ReadGraph(path, open));
   BW_RETURN_IF_ERROR(added);
+  BW_RETURN_IF_ERROR(Annotate(CheckExporter(graph), absl::StrCat("'", path, "'")));
   return Prepared(std::move(graph), path);
 }
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Writes what optimum makes of transformers' models of speech and pictures, with random weights, as `optimum-cli export
 onnx` leaves it: graphs and the JSON files of configuration, preprocessor and tokenizer. texts.json names recordings
-and pictures of this repository, with the answers of transformers' own `generate` to them. Beams of speech stop early
-only where nothing can change any more (early_stopping "never"), which is what the server does.
+and pictures of this repository, with the answers of transformers' own `generate` to them.
 
 Usage: speech_export.py OUT [MODEL...]   (optimum-onnx 0.1.0, transformers 4.57.3, and what requirements-pytorch.txt
 names)
@@ -54,11 +53,6 @@ def samples_of(path):
         return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
 
 
-def beam(options):
-    size = options["beam_size"]
-    return {"num_beams": size, **({"early_stopping": "never"} if size > 1 else {})}
-
-
 def spread_of(name):
     if name.startswith("decoder.model.decoder"):  # TrOCR's, which normalises the sum of token and position
         return 0.3 if "embed_tokens" in name else 0.1 if name.endswith("bias") else 0.5
@@ -94,7 +88,7 @@ def one_window(module, features, options, tokenizer):
     ])  # fmt: skip
     ids = transformers.GenerationMixin.generate(
         module, input_features=features, decoder_input_ids=torch.tensor([begin]), logits_processor=processors,
-        generation_config=transformers.GenerationConfig(max_length=made.max_length, **ends, **beam(options)),
+        generation_config=transformers.GenerationConfig(max_length=made.max_length, **ends, num_beams=options["beam_size"]),
     )  # fmt: skip
     return [id for id in ids[0].tolist()[len(begin):] if id != made.eos_token_id]
 
@@ -127,7 +121,7 @@ def whisper(times=(), seed=6):
         if times:
             return one_window(module, features, options, tokenizer)
         ids = module.generate(
-            features, language=options["language"], task=options["task"], **beam(options)
+            features, language=options["language"], task=options["task"], num_beams=options["beam_size"]
         )
         return [id for id in ids[0].tolist() if id != config.eos_token_id]
 
@@ -170,7 +164,7 @@ def moonshine():
 
     def answer(path, options):
         values = extractor(samples_of(path), sampling_rate=16000, return_tensors="pt").input_values
-        ids = module.generate(values, **beam(options))
+        ids = module.generate(values, num_beams=options["beam_size"])
         return [id for id in ids[0].tolist()[1:] if id != config.eos_token_id]
 
     asked = [(path.name, {"beam_size": beam_size}) for path in WAVES for beam_size in (1, 4)]

@@ -518,6 +518,13 @@ TEST(MadeModelsTest, ARefusalSaysWhatIsServedInItsPlace) {
                            "} metadata_props { key: 'model_type' value: 'wenet_ctc' } "
                            "metadata_props { key: 'comment' value: 'streaming' ");
   EXPECT_THAT(refusal(wenet), HasSubstr("give the encoder for whole sources (export-onnx.py"));
+  // As transformers 5.24's OnnxExporter names the ports of a Whisper's step.
+  const std::string cache = "put.cache.self_attention_cache.layers.0.keys";
+  const std::string step =
+      Written("decode", Port("input", "in" + cache, 1, {"s11", "2", "1", "8"}) +
+                            Port("output", "out" + cache, 1, {"s11", "2", "1", "8"}) +
+                            Node("Identity", {"in" + cache}, "out" + cache));
+  EXPECT_THAT(refusal(step), HasSubstr("export the model with `optimum-cli export onnx"));
 }
 
 TEST(MadeModelsTest, CheckSaysWhatServesAFile) {
