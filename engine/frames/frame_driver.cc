@@ -278,6 +278,13 @@ void FrameDriver::TakeChunks(const ops::ExecutionContext& context,
   }
 }
 
+bool FrameDriver::HasFramesToSearch() const {
+  return std::any_of(requests_.begin(), requests_.end(), [](const auto& request) {
+    return request->is_stream() && !request->is_answered &&
+           !request->frame_search()->rows().empty();
+  });
+}
+
 void FrameDriver::EncodeChunks(const ops::ExecutionContext& context, EngineObserver* observer,
                                Underway* underway) {
   encoded_.clear();
@@ -331,7 +338,7 @@ absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObs
   AnswerDead(now, observer);
   if (!is_repeated()) {
     TakeAllNews(context);
-    if (encoder_ != nullptr) {
+    if (encoder_ != nullptr && !HasFramesToSearch()) {
       EncodeChunks(context, observer, underway);
     }
   }

@@ -54,6 +54,10 @@ class FrameDriver : public RequestDriver<FrameRequest> {
   absl::Status GoOn(FrameRequest& request);
   // After TakeNews for a stream, with its status: the search goes on, and the request may be done.
   void Proceed(FrameRequest& request, const absl::Status& status);
+  // Whether frames of a stream have been encoded and not searched. The encoder waits for the
+  // search: a result, which may be the last one, comes before the chunks of others, and the next
+  // run has all chunks that there are.
+  bool HasFramesToSearch() const;
   // Runs the encoder over the next chunks of requests that have one.
   void EncodeChunks(const ops::ExecutionContext& context, EngineObserver* observer,
                     Underway* underway);

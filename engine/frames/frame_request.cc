@@ -37,8 +37,7 @@ bool FrameRequest::wants_chunk() const {
   if (chunks == nullptr || is_answered || !chunks->has_chunk()) {
     return false;
   }
-  // The search of a stream reads the frames of one chunk while the encoder reads the next; further
-  // frames would only be held.
+  // Frames of more than a chunk would only be held, of a stream that waits for room.
   const int64_t unread = num_frames - segment_begin - num_announced;
   return !is_stream() || unread <= model->parts().frames->chunk_frames;
 }

@@ -310,6 +310,29 @@ TEST(ChunkedTest, OneOfManyThatWaitEndsAtItsDeadlineAndOthersGoOn) {
   EXPECT_TRUE(other.Wait().ok()) << other.Wait().status();
 }
 
+// Runs of the encoder as E, steps as S.
+class Order : public EngineObserver {
+ public:
+  void OnEncode(const DecodeModel&, int, int64_t, absl::Duration) override { all += 'E'; }
+  void OnStep(const DecodeModel&, const StepFacts&) override { all += 'S'; }
+  std::string all;  // to be read when the engine is gone
+};
+
+TEST(ChunkedTest, TheEncoderWaitsUntilItsFramesAreSearched) {
+  Order order;
+  EngineOptions options;
+  options.observer = &order;
+  auto engine = *Engine::Start(options);
+  const ModelPtr model = Kinds({})[1].model;  // a frame a step; a chunk has two
+  Listener stream;
+  stream.Start(*engine, model, {});
+  SendSome(RandomFeatures(20, 5), 0, 20, stream.feed());
+  stream.feed().Finish();
+  ASSERT_TRUE(stream.Wait().ok()) << stream.Wait().status();
+  engine.reset();
+  EXPECT_THAT(order.all, ::testing::MatchesRegex("S*E(SS+E)+SS+"));
+}
+
 // Bundles that do not fit, and what is said of them.
 struct Misfit {
   const char* name;
