@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/cpu.h"
 #include "ops/base/file.h"
+#include "ops/base/printable.h"
 #include "ops/base/status.h"
 
 namespace beamwright {
@@ -60,6 +61,21 @@ TEST(UsableCpus, FollowsTheAffinity) {
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   EXPECT_EQ(UsableCpus(), 1);
   ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+TEST(PrintableTest, NothingReachesATerminalAsACommand) {
+  EXPECT_EQ(Printable("a\nb\x1b[31m\x7f"), "a\\nb\\x1b[31m\\x7f");
+  EXPECT_EQ(Printable("'\xc3\xa4' \xc2\x9b\xc2\xa0\xc2"), "'\xc3\xa4' \\u009b\xc2\xa0\\xc2");
+}
+
+TEST(PrintableTest, BytesThatAreNoUtf8AreEscaped) {
+  EXPECT_EQ(Printable("a\xff\xfe z"), "a\\xff\\xfe z");
+  EXPECT_EQ(Printable("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"),
+            "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // cut off
+  EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\u009b");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "onnx/onnx_pb.h"
-#include "ops/base/printable.h"
 #include "ops/numpy/npz.h"
 #include "tests/tools/graph/shell.h"
 
@@ -204,17 +203,7 @@ TEST(RunLimitsTest, LinksAreFollowedIntoTheFolderThatIsNamed) {
   EXPECT_EQ(RunOn(model, {"--allow-links", TempPath("blobs")}).exit_code, 0);
 }
 
-TEST(PrintableTest, BytesThatAreNoUtf8AreEscaped) {
-  EXPECT_EQ(Printable("a\xff\xfe z"), "a\\xff\\xfe z");
-  EXPECT_EQ(Printable("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"),
-            "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
-  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // cut off
-  EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
-  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
-  EXPECT_EQ(Printable("\xc2\x9b"), "\\u009b");
-}
-
-TEST(PrintableTest, NamesOfAFileReachTheTerminalAsUtf8) {
+TEST(RunLimitsTest, NamesOfAFileReachTheTerminalAsUtf8) {
   const std::string path = WriteModel(
       "bad\x80name.onnx", "node { op_type: 'No\\377Such' name: 'n\\233m' input: 'x' output: 'y' }");
   for (const std::string command : {"check", "show"}) {

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/base/printable.h"
 #include "tests/support/graph_builder.h"
 #include "tools/graph/port_names.h"
 
@@ -112,11 +111,6 @@ TEST(ShowTest, NotesStandBehindTheirNodes) {
   };
   EXPECT_THAT(ShowText(graph, options), HasSubstr("1 Tanh 't\\x1b[31m' (0) ?[...]  # scope row\n"));
   EXPECT_THAT(ShowJson(graph, options), HasSubstr("\"note\": \"scope row\""));
-}
-
-TEST(PrintableTest, NothingReachesATerminalAsACommand) {
-  EXPECT_EQ(Printable("a\nb\x1b[31m\x7f"), "a\\nb\\x1b[31m\\x7f");
-  EXPECT_EQ(Printable("'\xc3\xa4' \xc2\x9b\xc2\xa0\xc2"), "'\xc3\xa4' \\u009b\xc2\xa0\\xc2");
 }
 
 }  // namespace
