@@ -103,6 +103,18 @@ TEST(JoinedTransposesTest, NothingBetween) {
   }
 }
 
+// Whether the pass rewrites the graph, of whose Parameters this is known besides their shapes.
+bool Rewrites(Graph graph, const std::vector<ValueExtents>& parameters = {}) {
+  absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+  EXPECT_TRUE(info.ok()) << info.status();
+  Symbols symbols;
+  const Extents extents = Extents::Find(graph, *info, Operators(), symbols, parameters);
+  const ShapeFacts shapes{extents, nullptr, false};
+  PassContext context{Operators()};
+  context.shapes = &shapes;
+  return SplitJoinedTransposes(graph, *info, context).value();
+}
+
 // Whether Reshapes of x [rows, 3, length, 4] are rewritten: one with extents `joined` of its axes,
 // then one with `apart` of them; both lists of how many axes each of theirs is the product of.
 // `is_constant`: of a constant in the place of x.
@@ -123,15 +135,7 @@ bool IsSplit(const std::vector<int>& joined, const std::vector<int>& apart, bool
     return Reshape(graph, value, extents);
   };
   graph.Result("r", grouped(grouped(data, joined), apart));
-  Graph built = graph.Build();
-  absl::StatusOr<GraphInfo> info = InferGraph(built, Operators());
-  EXPECT_TRUE(info.ok()) << info.status();
-  Symbols symbols;
-  const Extents extents = Extents::Find(built, *info, Operators(), symbols);
-  const ShapeFacts shapes{extents, nullptr, false};
-  PassContext context{Operators()};
-  context.shapes = &shapes;
-  return SplitJoinedTransposes(built, *info, context).value();
+  return Rewrites(graph.Build());
 }
 
 TEST(JoinedTransposesTest, WhatDoesNotComeApartStays) {
@@ -140,6 +144,28 @@ TEST(JoinedTransposesTest, WhatDoesNotComeApartStays) {
   EXPECT_FALSE(IsSplit({2, 1, 1}, {2, 2}, false));       // joins more of them
   EXPECT_FALSE(IsSplit({2, 2}, {1, 2, 1}, false));       // joins others
   EXPECT_FALSE(IsSplit({2, 1, 1}, {1, 1, 1, 1}, true));  // folded as a constant anyway
+}
+
+// Inference refuses an order with an axis that there is not, if it knows how many there are. Here
+// it does not: the Reshape's list is the shape of y, of unknown rank in the file.
+TEST(JoinedTransposesTest, AnOrderWithAnAxisThatThereIsNotStays) {
+  const auto rewrites = [](const std::vector<int64_t>& order) {
+    GraphBuilder graph;
+    const Value x = graph.Parameter("x", DType::kF32, {2, 3, 5, 4});
+    const Value y = graph.Parameter("y", DType::kF32, {});
+    const Value joined =
+        graph.Add("Reshape", {x, graph.Add("ShapeOf", {y})}, {{"special_zero", false}});
+    const Value turned = graph.Add("Transpose", {joined, graph.Ints(order)});
+    graph.Result("r", Reshape(graph, turned, {graph.Ints({2, 3, 4, 5})}));
+    Graph built = graph.Build();
+    built.node(y.node).outputs[0].shape = PartialShape();
+    std::vector<ValueExtents> parameters(2);
+    parameters[1].shape = {ops::Extent{6, {}}, ops::Extent{5, {}}, ops::Extent{4, {}}};
+    return Rewrites(std::move(built), parameters);
+  };
+  EXPECT_TRUE(rewrites({0, 2, 1}));
+  EXPECT_FALSE(rewrites({0, 2, int64_t{1} << 40}));
+  EXPECT_FALSE(rewrites({0, 2, -(int64_t{1} << 40)}));
 }
 
 // Apart in another order than they were joined in: the same numbers, whatever is folded.

@@ -195,6 +195,19 @@ TEST(ItemScalesTest, ItemsThatMixStayAsTheyAre) {
             0);
 }
 
+// A body that reads a token, its first state and perhaps the iteration's number.
+Loop StepOf(GraphBuilder& body, bool counts = false) {
+  Loop loop;
+  loop.body = body.Build();
+  loop.inputs = {testing_support::Sliced(0, 0, 0), testing_support::Carried(1, 1, 0)};
+  loop.inputs[0].drop_axis = true;
+  loop.inputs[0].axis = 1;
+  if (counts) {
+    loop.inputs.push_back(testing_support::Iteration(2));
+  }
+  return loop;
+}
+
 // A step's rows are its items.
 TEST(ItemScalesTest, RowsOfAStep) {
   GraphBuilder body;
@@ -202,11 +215,7 @@ TEST(ItemScalesTest, RowsOfAStep) {
   const auto state = body.Parameter("state", DType::kF32, {-1, kSize});
   const auto sum = body.Add("Add", {token, QuantisedLayer(body, state, kSize, "layer")});
   body.Result("next", sum);
-  Loop loop;
-  loop.body = body.Build();
-  loop.inputs = {testing_support::Sliced(0, 0, 0), testing_support::Carried(1, 1, 0)};
-  loop.inputs[0].drop_axis = true;
-  loop.inputs[0].axis = 1;
+  Loop loop = StepOf(body);
   const auto info = InferGraph(loop.body, Operators());
   ASSERT_TRUE(info.ok()) << info.status();
   const auto plan_of = [&](const Loop& of) {
@@ -217,6 +226,35 @@ TEST(ItemScalesTest, RowsOfAStep) {
   EXPECT_FALSE(plan_of(loop).separable);
   TakeScalesByRow(*info, Operators(), loop);
   EXPECT_TRUE(plan_of(loop).separable) << plan_of(loop).reason;
+}
+
+// The scale of the iteration's number is one for all rows. As long as its item axis is unknown it
+// has the three axes of the number, so that rows of x appear to be on axis 1; they are on axis 0. A
+// scale for each index of axis 1 would be one for each column.
+TEST(ItemScalesTest, RowsThatMoveWithAnotherScaleKeepOneScale) {
+  GraphBuilder body;
+  const auto token = body.Parameter("token", DType::kF32, {-1, kSize});
+  const auto state = body.Parameter("state", DType::kF32, {-1, kSize});
+  const auto number = body.Parameter("number", DType::kI64, {});
+  const auto reshape = [&body](ValueId value, std::vector<int64_t> shape) {
+    return body.Add("Reshape", {value, body.Ints(std::move(shape))}, {{"special_zero", false}});
+  };
+  const auto as_float = [&body](ValueId value) {
+    return body.Add("Convert", {value}, {{"destination_type", "f32"}});
+  };
+  const ValueId of_number =
+      body.Add("DynamicQuantizeLinear", {as_float(reshape(number, {1, 1, 1}))}, {}, "of number", 3);
+  const ValueId x = body.Add("Multiply", {state, {of_number.node, 1}});
+  const ValueId of_x = body.Add("DynamicQuantizeLinear", {x}, {}, "of x", 3);
+  const ValueId values = body.Add("Multiply", {as_float(of_x), {of_x.node, 1}});
+  body.Result("next", body.Add("Add", {token, reshape(values, {-1, kSize})}));
+  Loop loop = StepOf(body, /*counts=*/true);
+  const auto info = InferGraph(loop.body, Operators());
+  ASSERT_TRUE(info.ok()) << info.status();
+  TakeScalesByRow(*info, Operators(), loop);
+  for (const Node& node : loop.body.nodes) {
+    EXPECT_FALSE(node.attributes.Has("item_axis")) << node.name;
+  }
 }
 
 }  // namespace
