@@ -181,13 +181,14 @@ absl::StatusOr<std::vector<TrialRequest>> MakeTrials(const DecodeModel& model,
 // fails.
 absl::Status DecodeTrials(const std::shared_ptr<const DecodeModel>& model,
                           absl::Span<const TrialRequest> trials, size_t end,
-                          TrialAnswers& answers) {
+                          const Interruption* interruption, TrialAnswers& answers) {
   const size_t begin = answers.size();
   if (begin >= end) {
     return absl::OkStatus();
   }
   EngineOptions options;
   options.num_streams = EngineOptions::kStreamsAsWorkIs;
+  options.interruption = interruption;
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Start(options));
   answers.resize(end);
   absl::BlockingCounter left(static_cast<int>(end - begin));
@@ -269,13 +270,17 @@ std::vector<v1::Precision> Candidates() {
 // Compares answers of a model in other precisions with those in f32.
 class Comparison {
  public:
-  // most_shift: as PrecisionTrial's.
-  Comparison(ModelPtr exact, std::vector<TrialRequest> trials, double most_shift)
-      : exact_(std::move(exact)), trials_(std::move(trials)), most_shift_(most_shift) {}
+  // most_shift: as PrecisionTrial's. interruption: of the trials.
+  Comparison(ModelPtr exact, std::vector<TrialRequest> trials, double most_shift,
+             const Interruption* interruption)
+      : exact_(std::move(exact)),
+        trials_(std::move(trials)),
+        most_shift_(most_shift),
+        interruption_(interruption) {}
 
   // Answers all trials in f32.
   absl::Status AnswerExactly() {
-    return DecodeTrials(exact_, trials_, trials_.size(), exact_answers_);
+    return DecodeTrials(exact_, trials_, trials_.size(), interruption_, exact_answers_);
   }
 
   // Adds the outcome to `note`.
@@ -285,8 +290,8 @@ class Comparison {
     size_t end = 0;
     do {
       end = std::min(end == 0 ? kFirstWave : 2 * end, trials_.size());
-      BW_RETURN_IF_ERROR(DecodeTrials(exact_, trials_, end, exact_answers_));
-      BW_RETURN_IF_ERROR(DecodeTrials(model, trials_, end, answers));
+      BW_RETURN_IF_ERROR(DecodeTrials(exact_, trials_, end, interruption_, exact_answers_));
+      BW_RETURN_IF_ERROR(DecodeTrials(model, trials_, end, interruption_, answers));
       trial = CompareAnswers(absl::MakeConstSpan(exact_answers_).first(end), answers);
       trial.most_shift = most_shift_;
     } while (end < trials_.size() && trial.IsClose(static_cast<int>(trials_.size())));
@@ -298,6 +303,7 @@ class Comparison {
   const ModelPtr exact_;
   const std::vector<TrialRequest> trials_;
   const double most_shift_;
+  const Interruption* const interruption_;
   TrialAnswers exact_answers_;  // of the first trials, as far as they were compared
 };
 
@@ -348,7 +354,8 @@ absl::StatusOr<ModelPtr> CompileAuto(bundle::Bundle bundle, CompileOptions optio
     candidates.clear();
   }
   Comparison comparison(exact, std::move(trials),
-                        bundle.golden.empty() ? kMadeUpShift : PrecisionTrial().most_shift);
+                        bundle.golden.empty() ? kMadeUpShift : PrecisionTrial().most_shift,
+                        options.context.interruption);
   // The fastest first, then the most exact: where that is not close, none in between is.
   if (candidates.size() > 1) {
     std::rotate(candidates.begin() + 1, candidates.end() - 1, candidates.end());

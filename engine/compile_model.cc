@@ -94,7 +94,7 @@ int64_t FramesOf(const DecodeModel::Parts& parts, int64_t length) {
   const auto inputs = EncoderInputs(encoder, ops::Tensor::Zeros(ops::DType::kF32, shape), further);
   std::vector<ops::Tensor> outputs;
   if (!encoder.source_info().shape.Accepts(shape) || !inputs.ok() ||
-      !encoder.model->Run(ops::ExecutionContext(), *inputs, outputs).ok()) {
+      !encoder.model->Run(parts.options.context, *inputs, outputs).ok()) {
     return -1;
   }
   const FramesPart& frames = *parts.frames;
@@ -273,7 +273,7 @@ absl::Status CompileOwn(bundle::Bundle& bundle, DecodeModel::Parts& parts) {
       return status::InvalidField("sound.activity",
                                   "is for encoders that read whole sources of sound");
     }
-    auto activity = ActivityModel::Create(*std::move(bundle.activity));
+    auto activity = ActivityModel::Create(parts.options.context, *std::move(bundle.activity));
     if (!activity.ok()) {
       return status::InvalidField("sound.activity", "'", bundle.config.sound().activity(), "' ",
                                   activity.status().message());
@@ -355,6 +355,7 @@ absl::StatusOr<std::shared_ptr<const DecodeModel>> DecodeModel::Compile(
   BW_RETURN_IF_ERROR(CompileFusion(bundle, *parts));
   SetLeastLength(*parts);
   LimitSteps(*parts);
+  parts->options.context = {};
   std::shared_ptr<const DecodeModel> model(new DecodeModel(std::move(parts)));
   BW_RETURN_IF_ERROR(CheckDefaultOptions(*model));
   return model;

@@ -106,13 +106,15 @@ std::string Difference(const Golden& golden, const std::string& numerics) {
 }  // namespace
 
 absl::Status ReplayGolden(const std::shared_ptr<const DecodeModel>& model,
-                          const std::string& content, int max_requests) {
+                          const std::string& content, int max_requests,
+                          const Interruption* interruption) {
   absl::StatusOr<std::vector<Golden>> goldens = ReadGoldens(content, max_requests);
   if (!goldens.ok()) {
     return Annotate(goldens.status(), "golden.jsonl");
   }
   EngineOptions options;
   options.num_threads = 1;
+  options.interruption = interruption;
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Start(options));
   DecodeAll(model, *engine, *goldens);
   int num_wrong = 0;

@@ -15,9 +15,11 @@ namespace beamwright::engine {
 // its own, and compares the best hypotheses. In the numerics class that a line records every token
 // and score must be equal; in another one the tokens, unless the line's own best two are nearer to
 // each other than rounding reaches. InvalidArgument for a bad line; FailedPrecondition
-// naming the first line that is answered otherwise, and how many are.
+// naming the first line that is answered otherwise, and how many are. interruption: of the
+// decoding; may be null.
 absl::Status ReplayGolden(const std::shared_ptr<const DecodeModel>& model,
-                          const std::string& content, int max_requests);
+                          const std::string& content, int max_requests,
+                          const Interruption* interruption = nullptr);
 
 }  // namespace beamwright::engine
 

@@ -58,12 +58,16 @@ absl::Status TryModel(const std::shared_ptr<const DecodeModel>& model, const std
   if (options.golden_requests > 0) {
     BW_ASSIGN_OR_RETURN(const std::string golden, bundle::ReadGolden(folder, allow_links));
     if (!golden.empty()) {
-      BW_RETURN_IF_ERROR(ReplayGolden(model, golden, options.golden_requests));
+      BW_RETURN_IF_ERROR(
+          ReplayGolden(model, golden, options.golden_requests, options.interruption));
     }
   }
   if (options.warm_up_rows > 0) {
     BW_ASSIGN_OR_RETURN(const std::string requests, bundle::ReadWarmUp(folder, allow_links));
-    BW_RETURN_IF_ERROR(WarmUp(model, requests, {.max_rows = options.warm_up_rows}));
+    WarmUpOptions warm_up;
+    warm_up.max_rows = options.warm_up_rows;
+    warm_up.interruption = options.interruption;
+    BW_RETURN_IF_ERROR(WarmUp(model, requests, warm_up));
   }
   return absl::OkStatus();
 }

@@ -27,6 +27,7 @@ struct TryOptions {
   // Requests of warmup.jsonl are decoded, and made-up sources in batches of up to this number of
   // rows (warm_up.h); 0: neither.
   int warm_up_rows = 1;
+  const Interruption* interruption = nullptr;  // of what is decoded; may be null
 };
 
 // Decodes what the model's bundle in `folder` brings for that. Errors as ReplayGolden's and

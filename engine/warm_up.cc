@@ -235,6 +235,7 @@ absl::Status WarmUp(const std::shared_ptr<const DecodeModel>& model, const std::
   EngineOptions engine_options;
   engine_options.num_threads = 1;
   engine_options.forecast_deadlines = false;
+  engine_options.interruption = options.interruption;
   engine_options.max_rows = std::max(options.max_rows, engine_options.max_rows);
   engine_options.max_queue = std::max(options.max_rows, engine_options.max_queue);
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Start(engine_options));

@@ -18,6 +18,7 @@ struct WarmUpOptions {
   int max_rows = 0;
   // Made-up sources are given up after that.
   absl::Duration most = absl::Milliseconds(200);
+  const Interruption* interruption = nullptr;  // of what is decoded; may be null
 };
 
 // Decodes the requests of `content` (the bundle's warmup.jsonl, docs/bundle.md; empty: none) and

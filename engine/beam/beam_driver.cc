@@ -204,7 +204,7 @@ absl::Duration BeamDriver::Step(const ops::ExecutionContext& context, EngineObse
   AnswerDead(BeginStep(), observer);
   DropAnswered();
   const absl::Duration selection = RunStep(
-      underway, [&] { return RunDecoders(context, underway); },
+      context, underway, [&] { return RunDecoders(context, underway); },
       [&] {
         const absl::Time begin = observer == nullptr ? absl::Time() : SteadyNow();
         scan_.Run(context, model().parts(), absl::MakeSpan(runners_), requests_);

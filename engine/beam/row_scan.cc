@@ -112,8 +112,7 @@ void RowScan::ScanPanels(const ops::ExecutionContext& context, const StepRunner&
     in_panels_[i] = {&row.rules, row.request->rows().candidates_per_row(), &row.found,
                      absl::OkStatus()};
   }
-  runner.projection()->Scan(context.num_threads, runner.hidden(), absl::MakeSpan(in_panels_),
-                            panels_);
+  runner.projection()->Scan(context, runner.hidden(), absl::MakeSpan(in_panels_), panels_);
   for (size_t i = 0; i < num_rows_; ++i) {
     rows_[i].status.Update(in_panels_[i].status);
   }
@@ -133,7 +132,7 @@ void RowScan::ListFound(Row& row) {
 void RowScan::Run(const ops::ExecutionContext& context, const DecodeModel::Parts& parts,
                   absl::Span<StepRunner> runners,
                   absl::Span<const std::unique_ptr<BeamRequest>> requests) {
-  const PhaseScope phase(Phase::kSelection);
+  const PhaseScope phase(context.profile, Phase::kSelection);
   List(requests);
   const Step step{parts, runners};
   // An ensemble mixes whole rows of scores; otherwise the model's own are scanned as they are made.

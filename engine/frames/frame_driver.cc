@@ -345,7 +345,7 @@ absl::Duration FrameDriver::Step(const ops::ExecutionContext& context, EngineObs
   DropAnswered();
   SetAside();
   return RunStep(
-      underway, [&] { return RunModel(context, underway); },
+      context, underway, [&] { return RunModel(context, underway); },
       [&] {
         const absl::Time begin = observer == nullptr ? absl::Time() : SteadyNow();
         AdvanceAll(context);

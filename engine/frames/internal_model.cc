@@ -89,8 +89,7 @@ absl::Status InternalModel::Run(const ops::ExecutionContext& context, const Slot
   if (const ops::VocabularyProjection* const projection = joiner.projection();
       projection != nullptr) {
     scores_.resize(static_cast<size_t>(count * columns));
-    projection->Scores(context.num_threads,
-                       {scores, count, projection->depth(), projection->depth()},
+    projection->Scores(context, {scores, count, projection->depth(), projection->depth()},
                        {scores_.data(), count, columns, columns});
     scores = scores_.data();
   }

@@ -307,7 +307,7 @@ void TransducerStepper::Scan(const ops::ExecutionContext& context) {
       in_panels_.push_back({&rows_[i].rules, rows_[i].k, &rows_[i].found, {}});
     }
     const auto count = static_cast<int64_t>(num_rows_);
-    projection->Scan(context.num_threads,
+    projection->Scan(context,
                      {joined_[0].data<float>(), count, projection->depth(), projection->depth()},
                      absl::MakeSpan(in_panels_), panels_);
     for (size_t i = 0; i < num_rows_; ++i) {

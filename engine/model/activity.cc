@@ -53,7 +53,8 @@ ActivityPorts ActivityPortsOf(const ops::Graph& graph) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const ActivityModel>> ActivityModel::Create(ops::Graph graph) {
+absl::StatusOr<std::shared_ptr<const ActivityModel>> ActivityModel::Create(
+    const ops::ExecutionContext& context, ops::Graph graph) {
   std::shared_ptr<ActivityModel> made(new ActivityModel);
   BW_ASSIGN_OR_RETURN(made->model_, ops::Model::Compile(std::move(graph)));
   const ActivityPorts ports = ActivityPortsOf(made->model_->graph());
@@ -66,7 +67,7 @@ absl::StatusOr<std::shared_ptr<const ActivityModel>> ActivityModel::Create(ops::
   std::vector<ops::Tensor> states;
   std::vector<float> probabilities;
   BW_RETURN_IF_ERROR(
-      made->Run(ops::Tensor::Zeros(ops::DType::kF32, {2, kWidth}), states, probabilities));
+      made->Run(context, ops::Tensor::Zeros(ops::DType::kF32, {2, kWidth}), states, probabilities));
   return made;
 }
 
@@ -81,7 +82,8 @@ ops::Shape ActivityModel::StateShape(int state) const {
   return shape;
 }
 
-absl::Status ActivityModel::Run(const ops::Tensor& input, std::vector<ops::Tensor>& states,
+absl::Status ActivityModel::Run(const ops::ExecutionContext& context, const ops::Tensor& input,
+                                std::vector<ops::Tensor>& states,
                                 std::vector<float>& probabilities) const {
   const ActivityPorts ports = ActivityPortsOf(model_->graph());
   if (states.empty()) {
@@ -105,7 +107,7 @@ absl::Status ActivityModel::Run(const ops::Tensor& input, std::vector<ops::Tenso
       inputs[static_cast<size_t>(ports.states[i])] = states[i];
     }
     std::vector<ops::Tensor> outputs;
-    BW_RETURN_IF_ERROR(model_->Run(ops::ExecutionContext(), inputs, outputs));
+    BW_RETURN_IF_ERROR(model_->Run(context, inputs, outputs));
     bool fits = outputs[0].dtype() == ops::DType::kF32 && outputs[0].num_elements() == a_run;
     for (size_t i = 0; i < states.size(); ++i) {
       fits = fits && outputs[i + 1].shape() == states[i].shape();
@@ -132,7 +134,7 @@ absl::Status ActivityStream::Add(absl::Span<const float> samples,
     for (int64_t i = 0; i < num_windows; ++i, at += ActivityModel::kWindow) {
       std::copy_n(samples_.data() + at, kWidth, input.mutable_data<float>() + i * kWidth);
     }
-    BW_RETURN_IF_ERROR(model_->Run(input, states_, probabilities));
+    BW_RETURN_IF_ERROR(model_->Run(ops::ExecutionContext(), input, states_, probabilities));
   }
   samples_.erase(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(at));
   return absl::OkStatus();

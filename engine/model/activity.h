@@ -23,12 +23,13 @@ class ActivityModel {
   static constexpr double kWindowMs = 32;
 
   // InvalidArgument: the graph has other inputs or outputs.
-  static absl::StatusOr<std::shared_ptr<const ActivityModel>> Create(ops::Graph graph);
+  static absl::StatusOr<std::shared_ptr<const ActivityModel>> Create(
+      const ops::ExecutionContext& context, ops::Graph graph);
 
   // states: two, as the run before left them, or empty. input: f32 [windows, kContext + kWindow].
   // Appends a probability for each window.
-  absl::Status Run(const ops::Tensor& input, std::vector<ops::Tensor>& states,
-                   std::vector<float>& probabilities) const;
+  absl::Status Run(const ops::ExecutionContext& context, const ops::Tensor& input,
+                   std::vector<ops::Tensor>& states, std::vector<float>& probabilities) const;
 
  private:
   ActivityModel() = default;

@@ -219,6 +219,7 @@ absl::Status CompileTransducer(bundle::Bundle& bundle, const DecodeModel::Parts&
   const bool has_durations = config.kind() == v1::TRANSDUCER_KIND_TOKEN_AND_DURATION;
   options.keeps_scores = has_durations;
   options.token_table_share = parts.options.token_table_share;
+  options.context = parts.options.context;
   BW_RETURN_IF_ERROR(
       Annotate(ops::CompileTransducer(*std::move(bundle.predictor), std::move(bundle.joiner),
                                       PortsOf(config), options, part->graphs),

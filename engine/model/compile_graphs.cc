@@ -243,6 +243,7 @@ ops::ScoreKind KindOf(v1::LogitsKind kind) {
 absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
                                                             const v1::EncoderConfig& config,
                                                             DecodeModel::Parts& model) {
+  const ops::ExecutionContext& context = model.options.context;
   auto encoder = std::make_unique<EncoderPart>();
   ops::TakeAndGiveF32(graph);
   BW_RETURN_IF_ERROR(FindEncoderInputs(graph, config, *encoder));
@@ -272,7 +273,7 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
                                                           rows, encoder->proof));
   BW_RETURN_IF_ERROR(CheckFixedRows(*encoder, encoder->input));
   if (encoder->streaming.has_value()) {
-    BW_RETURN_IF_ERROR(CheckStreaming(*encoder));
+    BW_RETURN_IF_ERROR(CheckStreaming(context, *encoder));
     return encoder;
   }
   for (FurtherInput& further : encoder->further_inputs) {
@@ -288,11 +289,11 @@ absl::StatusOr<std::unique_ptr<EncoderPart>> CompileEncoder(ops::Graph graph,
     encoder->proof.lengths.holds = false;
   }
   BW_RETURN_IF_ERROR(CheckSourceTable(*model.source, *encoder));
-  BW_RETURN_IF_ERROR(SelfCheck(*encoder, model.source->size()));
+  BW_RETURN_IF_ERROR(SelfCheck(context, *encoder, model.source->size()));
   const int64_t allowed = model.config.limits().max_source_length();
   if (longest >= encoder->trial_length && (allowed == 0 || longest < allowed) &&
       encoder->length_axis == rows.length_axis &&
-      FailsOn(*encoder, longest + 1, model.source->size())) {
+      FailsOn(context, *encoder, longest + 1, model.source->size())) {
     model.config.mutable_limits()->set_max_source_length(static_cast<int32_t>(longest));
   }
   return encoder;
@@ -308,12 +309,13 @@ absl::StatusOr<std::unique_ptr<DecoderPart>> CompileDecoder(
   options.num_tokens = model.target->size();
   options.begin_token = model.target->begin_id();
   options.token_table_share = model.options.token_table_share;
+  options.context = model.options.context;
   auto decoder = std::make_unique<DecoderPart>();
   BW_RETURN_IF_ERROR(ops::CompileDecoder(std::move(graph), PortsOf(config), options, *decoder));
   decoder->encoder = std::move(encoder);
   BW_RETURN_IF_ERROR(FindDecoderInputs(config, *decoder));
-  SelfCheck(*decoder, model.source->size());
-  FindMostSteps(*decoder, model.source->size());
+  SelfCheck(options.context, *decoder, model.source->size());
+  FindMostSteps(options.context, *decoder, model.source->size());
   return decoder;
 }
 

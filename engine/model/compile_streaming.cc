@@ -231,12 +231,12 @@ struct OneOf {
   std::vector<Tensor> results;  // its own, by result
 };
 
-absl::StatusOr<std::vector<OneOf>> RunTogether(const EncoderPart& encoder, const Tensor& chunks,
+absl::StatusOr<std::vector<OneOf>> RunTogether(const ops::ExecutionContext& context,
+                                               const EncoderPart& encoder, const Tensor& chunks,
                                                absl::Span<const StreamStates* const> states) {
   std::vector<Tensor> outputs;
   ChunkWorkspace workspace;
-  BW_RETURN_IF_ERROR(
-      RunChunks(ops::ExecutionContext(), encoder, chunks, states, workspace, outputs));
+  BW_RETURN_IF_ERROR(RunChunks(context, encoder, chunks, states, workspace, outputs));
   const auto count = static_cast<int64_t>(states.size());
   std::vector<OneOf> all(states.size());
   for (int64_t row = 0; row < count; ++row) {
@@ -257,7 +257,7 @@ bool SameBits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 // Runs two chunks of three streams, alone and together, and compares the bits.
-absl::Status SelfCheckChunks(EncoderPart& encoder) {
+absl::Status SelfCheckChunks(const ops::ExecutionContext& context, EncoderPart& encoder) {
   constexpr int64_t kStreams = 3;
   std::mt19937 random(20063);
   StreamingPart& streaming = *encoder.streaming;
@@ -271,11 +271,11 @@ absl::Status SelfCheckChunks(EncoderPart& encoder) {
       const StreamStates* const own = &states[static_cast<size_t>(row)];
       all.push_back(own);
       BW_ASSIGN_OR_RETURN(std::vector<OneOf> one,
-                          RunTogether(encoder, chunks.Rows(row, row + 1), {&own, 1}));
+                          RunTogether(context, encoder, chunks.Rows(row, row + 1), {&own, 1}));
       alone.push_back(std::move(one[0]));
     }
     if (encoder.apart.empty()) {
-      const auto together = RunTogether(encoder, chunks, all);
+      const auto together = RunTogether(context, encoder, chunks, all);
       if (!together.ok()) {
         encoder.apart = std::string(together.status().message());
       }
@@ -310,7 +310,7 @@ absl::Status PrepareStreaming(const v1::EncoderConfig& config, ops::Graph& graph
   return FindStates(config, graph, encoder);
 }
 
-absl::Status CheckStreaming(EncoderPart& encoder) {
+absl::Status CheckStreaming(const ops::ExecutionContext& context, EncoderPart& encoder) {
   const ops::Graph& graph = encoder.model->graph();
   encoder.apart = encoder.proof.reason;
   const std::vector<StreamingPart::State>& states = encoder.streaming->states;
@@ -340,7 +340,7 @@ absl::Status CheckStreaming(EncoderPart& encoder) {
           "' does not count rows where it is written as it does where it is read");
     }
   }
-  return Annotate(SelfCheckChunks(encoder), "it fails on random chunks");
+  return Annotate(SelfCheckChunks(context, encoder), "it fails on random chunks");
 }
 
 absl::StatusOr<int64_t> FramesOfChunk(const EncoderPart& encoder, int result, int frame_axis) {

@@ -18,7 +18,7 @@ absl::Status PrepareStreaming(const v1::EncoderConfig& config, ops::Graph& graph
 // Once it is: every state must be written as it is read, and chunks that run together must give the
 // bits that each gives alone, in two runs one after the other; where they do not, encoder.apart
 // says why. Fills result_shapes. An error if the encoder fails on random chunks.
-absl::Status CheckStreaming(EncoderPart& encoder);
+absl::Status CheckStreaming(const ops::ExecutionContext& context, EncoderPart& encoder);
 
 // Frames that come of a chunk in result `result`, which `user` reads; frame_axis: where they are
 // counted. InvalidArgument: none come.

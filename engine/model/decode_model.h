@@ -37,6 +37,8 @@ struct CompileOptions {
   std::shared_ptr<const std::string> precision_note;
   // How its sources are searched for (engine/request/search_kind.h); null: by beam search.
   const SearchKind* search = nullptr;
+  // Of what is computed to compile the model, and not looked at afterwards.
+  ops::ExecutionContext context;
 };
 
 // Immutable and thread-safe.

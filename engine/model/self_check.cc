@@ -81,12 +81,13 @@ struct Trial {
   }
 };
 
-absl::StatusOr<std::vector<Tensor>> RunEncoder(const EncoderPart& encoder, const Trial& trial,
+absl::StatusOr<std::vector<Tensor>> RunEncoder(const ops::ExecutionContext& context,
+                                               const EncoderPart& encoder, const Trial& trial,
                                                absl::Span<const int64_t> lengths = {}) {
   BW_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs,
                       EncoderInputs(encoder, trial.sources, trial.further, lengths));
   std::vector<Tensor> outputs;
-  BW_RETURN_IF_ERROR(encoder.model->Run(ops::ExecutionContext(), inputs, outputs));
+  BW_RETURN_IF_ERROR(encoder.model->Run(context, inputs, outputs));
   return outputs;
 }
 
@@ -108,7 +109,7 @@ Trial RandomTrial(const EncoderPart& encoder, int64_t rows, int64_t length, int 
 }
 
 // Which further inputs must be as long as the source: those that the encoder refuses otherwise.
-void FindFollowers(EncoderPart& encoder, int num_tokens) {
+void FindFollowers(const ops::ExecutionContext& context, EncoderPart& encoder, int num_tokens) {
   std::mt19937 random(20062);
   for (size_t i = 0; i < encoder.further_inputs.size(); ++i) {
     FurtherInput& input = encoder.further_inputs[i];
@@ -118,7 +119,7 @@ void FindFollowers(EncoderPart& encoder, int num_tokens) {
     }
     Trial trial = RandomTrial(encoder, 1, encoder.trial_length, num_tokens, random);
     trial.further[i] = RandomFurther(encoder, input, 1, encoder.trial_length + 2, random);
-    input.follows_source = !RunEncoder(encoder, trial).ok();
+    input.follows_source = !RunEncoder(context, encoder, trial).ok();
   }
 }
 
@@ -138,18 +139,20 @@ bool SameRow(absl::Span<const int> axes, const std::vector<Tensor>& alone,
 
 // Fails only if a single source of this length can't be encoded. Else says in `apart` why sources
 // are encoded one at a time, nothing if they are not.
-absl::Status CheckEncoder(const EncoderPart& encoder, int64_t length, int num_tokens,
-                          std::mt19937& random, std::string& apart) {
+absl::Status CheckEncoder(const ops::ExecutionContext& context, const EncoderPart& encoder,
+                          int64_t length, int num_tokens, std::mt19937& random,
+                          std::string& apart) {
   const ops::RowProof& proof = encoder.proof;
   const Trial sources = RandomTrial(encoder, kSources, length, num_tokens, random);
   apart = proof.reason;
   absl::StatusOr<std::vector<Tensor>> together = std::vector<Tensor>();
   if (proof.separable) {
-    together = RunEncoder(encoder, sources);
+    together = RunEncoder(context, encoder, sources);
     apart = std::string(together.status().message());
   }
   for (int64_t row = 0; row < kSources; ++row) {
-    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> alone, RunEncoder(encoder, sources.Row(row)));
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> alone,
+                        RunEncoder(context, encoder, sources.Row(row)));
     if (apart.empty() && !SameRow(proof.result_axes, alone, *together, row)) {
       apart = "the self-check found that sources change bits of others";
     }
@@ -158,7 +161,8 @@ absl::Status CheckEncoder(const EncoderPart& encoder, int64_t length, int num_to
 }
 
 // Why sources of unequal length change each other, or themselves; nothing if they do not.
-std::string WhyLengthsChangeBits(const EncoderPart& encoder, int64_t longest, int num_tokens) {
+std::string WhyLengthsChangeBits(const ops::ExecutionContext& context, const EncoderPart& encoder,
+                                 int64_t longest, int num_tokens) {
   std::mt19937 random(20064);
   std::vector<int64_t> lengths;
   for (int64_t row = 0; row < kSources; ++row) {
@@ -166,7 +170,7 @@ std::string WhyLengthsChangeBits(const EncoderPart& encoder, int64_t longest, in
   }
   // What stands behind a source's end may be anything.
   const Trial all = RandomTrial(encoder, kSources, longest, num_tokens, random);
-  const auto together = RunEncoder(encoder, all, lengths);
+  const auto together = RunEncoder(context, encoder, all, lengths);
   if (!together.ok()) {
     return std::string(together.status().message());
   }
@@ -174,7 +178,7 @@ std::string WhyLengthsChangeBits(const EncoderPart& encoder, int64_t longest, in
     const int64_t length = lengths[static_cast<size_t>(row)];
     Trial one = all.Row(row);
     one.sources = TakeFront(one.sources, encoder.length_axis, length);
-    const auto alone = RunEncoder(encoder, one);
+    const auto alone = RunEncoder(context, encoder, one);
     if (!alone.ok()) {
       return std::string(alone.status().message());
     }
@@ -189,8 +193,8 @@ std::string WhyLengthsChangeBits(const EncoderPart& encoder, int64_t longest, in
   return "";
 }
 
-absl::Status Start(const DecoderPart& decoder, int64_t length, int num_tokens, std::mt19937& random,
-                   StartValues& start) {
+absl::Status Start(const ops::ExecutionContext& context, const DecoderPart& decoder, int64_t length,
+                   int num_tokens, std::mt19937& random, StartValues& start) {
   std::vector<Tensor> inputs;
   if (decoder.encoder != nullptr) {
     const EncoderPart& encoder = *decoder.encoder;
@@ -198,7 +202,7 @@ absl::Status Start(const DecoderPart& decoder, int64_t length, int num_tokens, s
     const int64_t own = trial.sources.rank() > encoder.length_axis
                             ? trial.sources.dim(encoder.length_axis)
                             : length;  // the graph may fix it
-    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoded, RunEncoder(encoder, trial));
+    BW_ASSIGN_OR_RETURN(const std::vector<Tensor> encoded, RunEncoder(context, encoder, trial));
     BW_ASSIGN_OR_RETURN(inputs, DecoderInputs(decoder, encoded, 1, 0, own));
   } else {
     for (const DecoderInput& input : decoder.inputs) {
@@ -206,7 +210,7 @@ absl::Status Start(const DecoderPart& decoder, int64_t length, int num_tokens, s
       inputs.push_back(RandomTensor(info, 1, length, 2, random));
     }
   }
-  return Prepare(decoder, ops::ExecutionContext(), inputs, start);
+  return Prepare(decoder, context, inputs, start);
 }
 
 bool HaveStatesOfOneShape(const StartValues& a, const StartValues& b) {
@@ -217,19 +221,20 @@ bool HaveStatesOfOneShape(const StartValues& a, const StartValues& b) {
 // Steps of two requests with sources of different lengths, together and alone. The encoder has
 // taken the shorter length; where it does not take the longer, or states are as long as the source,
 // so that a step never has both lengths (beam/step_runner.h), both have the shorter.
-absl::StatusOr<bool> CheckSteps(const DecoderPart& decoder, int num_tokens) {
+absl::StatusOr<bool> CheckSteps(const ops::ExecutionContext& context, const DecoderPart& decoder,
+                                int num_tokens) {
   std::mt19937 random(20061);
   const int64_t length =
       decoder.encoder == nullptr ? kTrialLengths[0] : decoder.encoder->trial_length;
   StartValues shorter;
   StartValues longer;
-  BW_RETURN_IF_ERROR(Start(decoder, length, num_tokens, random, shorter));
-  if (!Start(decoder, length + 2, num_tokens, random, longer).ok() ||
+  BW_RETURN_IF_ERROR(Start(context, decoder, length, num_tokens, random, shorter));
+  if (!Start(context, decoder, length + 2, num_tokens, random, longer).ok() ||
       !HaveStatesOfOneShape(shorter, longer)) {
     longer = StartValues();
-    BW_RETURN_IF_ERROR(Start(decoder, length, num_tokens, random, longer));
+    BW_RETURN_IF_ERROR(Start(context, decoder, length, num_tokens, random, longer));
   }
-  return StepsTogetherAsAlone(decoder, shorter, longer);
+  return StepsTogetherAsAlone(context, decoder, shorter, longer);
 }
 
 // Whether sources of more than kLongestTrial positions are tried: raw sound, whose positions are
@@ -256,7 +261,8 @@ std::vector<int> LengthsToTry(const EncoderPart& encoder) {
 
 // The least length of a source that the encoder can read, above `fails`, at most `works`. 1 where
 // the graph fixes it: nothing else is accepted then.
-int64_t LeastLength(const EncoderPart& encoder, int64_t fails, int64_t works, int num_tokens) {
+int64_t LeastLength(const ops::ExecutionContext& context, const EncoderPart& encoder, int64_t fails,
+                    int64_t works, int num_tokens) {
   const PartialShape& shape = encoder.source_info().shape;
   if (!shape.has_rank() || shape.rank() <= encoder.length_axis ||
       shape.dim(encoder.length_axis) != PartialShape::kDynamic) {
@@ -264,7 +270,7 @@ int64_t LeastLength(const EncoderPart& encoder, int64_t fails, int64_t works, in
   }
   std::mt19937 random(20065);
   const auto can_read = [&](int64_t length) {
-    return RunEncoder(encoder, RandomTrial(encoder, 1, length, num_tokens, random)).ok();
+    return RunEncoder(context, encoder, RandomTrial(encoder, 1, length, num_tokens, random)).ok();
   };
   if (fails == 0 && can_read(1)) {
     return 1;
@@ -278,25 +284,27 @@ int64_t LeastLength(const EncoderPart& encoder, int64_t fails, int64_t works, in
 
 }  // namespace
 
-bool FailsOn(const EncoderPart& encoder, int64_t length, int num_tokens) {
+bool FailsOn(const ops::ExecutionContext& context, const EncoderPart& encoder, int64_t length,
+             int num_tokens) {
   std::mt19937 random(20066);
-  return !RunEncoder(encoder, RandomTrial(encoder, 1, length, num_tokens, random)).ok();
+  return !RunEncoder(context, encoder, RandomTrial(encoder, 1, length, num_tokens, random)).ok();
 }
 
-absl::Status SelfCheck(EncoderPart& encoder, int num_tokens) {
+absl::Status SelfCheck(const ops::ExecutionContext& context, EncoderPart& encoder, int num_tokens) {
   std::mt19937 random(20061);
   absl::Status shorter;
   std::set<int64_t> failed = {0};
   for (const int length : LengthsToTry(encoder)) {
-    const absl::Status status = CheckEncoder(encoder, length, num_tokens, random, encoder.apart);
+    const absl::Status status =
+        CheckEncoder(context, encoder, length, num_tokens, random, encoder.apart);
     if (status.ok()) {
       encoder.trial_length = length;
       encoder.least_length =
-          LeastLength(encoder, *std::prev(failed.lower_bound(length)), length, num_tokens);
-      FindFollowers(encoder, num_tokens);
+          LeastLength(context, encoder, *std::prev(failed.lower_bound(length)), length, num_tokens);
+      FindFollowers(context, encoder, num_tokens);
       ops::LengthProof& lengths = encoder.proof.lengths;
       if (encoder.apart.empty() && lengths.holds) {
-        lengths.reason = WhyLengthsChangeBits(encoder, length, num_tokens);
+        lengths.reason = WhyLengthsChangeBits(context, encoder, length, num_tokens);
         lengths.holds = lengths.reason.empty();
       }
       return status;
@@ -325,7 +333,8 @@ bool IsCount(const DecoderPart& decoder, size_t state) {
 
 // Whether the decoder takes step number `number`, counted from 0, with states that have grown so
 // far.
-bool TakesStep(const DecoderPart& decoder, const StartValues& from, int64_t number) {
+bool TakesStep(const ops::ExecutionContext& context, const DecoderPart& decoder,
+               const StartValues& from, int64_t number) {
   StartValues start = from;
   start.values.CountSteps(number);
   for (size_t i = 0; i < start.states.size(); ++i) {
@@ -348,14 +357,15 @@ bool TakesStep(const DecoderPart& decoder, const StartValues& from, int64_t numb
   ops::LoopBody::RowScratch scratch;
   std::vector<Tensor> results;
   return decoder.body
-      ->StepRows(ops::ExecutionContext(), {{&values, 1}, {&rows, 1}, {&parent, 1}, {&token, 1}},
-                 scratch, start.states, results)
+      ->StepRows(context, {{&values, 1}, {&rows, 1}, {&parent, 1}, {&token, 1}}, scratch,
+                 start.states, results)
       .ok();
 }
 
 // The most steps that a decoder takes: a table of positions may end. What is tried holds states of
 // a bounded size.
-int MostSteps(const DecoderPart& decoder, const StartValues& start) {
+int MostSteps(const ops::ExecutionContext& context, const DecoderPart& decoder,
+              const StartValues& start) {
   constexpr int64_t kMostBytes = int64_t{64} << 20;
   constexpr int64_t kMostTried = 4096;  // a mask may grow with the square
   int64_t bytes = 1;                    // of the states of one step
@@ -368,19 +378,19 @@ int MostSteps(const DecoderPart& decoder, const StartValues& start) {
   }
   int64_t works = 0;
   int64_t fails = std::min<int64_t>(kMostTried, std::max<int64_t>(kMostBytes / bytes, 1)) + 1;
-  if (TakesStep(decoder, start, fails - 2)) {
+  if (TakesStep(context, decoder, start, fails - 2)) {
     return static_cast<int>(fails - 1);
   }
   while (fails - works > 1) {
     const int64_t middle = works + (fails - works) / 2;
-    (TakesStep(decoder, start, middle - 1) ? works : fails) = middle;
+    (TakesStep(context, decoder, start, middle - 1) ? works : fails) = middle;
   }
   return static_cast<int>(works);
 }
 
 }  // namespace
 
-void FindMostSteps(DecoderPart& decoder, int num_tokens) {
+void FindMostSteps(const ops::ExecutionContext& context, DecoderPart& decoder, int num_tokens) {
   if (!decoder.body->counts_steps()) {
     return;
   }
@@ -388,16 +398,16 @@ void FindMostSteps(DecoderPart& decoder, int num_tokens) {
   const int64_t length =
       decoder.encoder == nullptr ? kTrialLengths[0] : decoder.encoder->trial_length;
   StartValues start;
-  if (Start(decoder, length, num_tokens, random, start).ok()) {
-    decoder.most_steps = MostSteps(decoder, start);
+  if (Start(context, decoder, length, num_tokens, random, start).ok()) {
+    decoder.most_steps = MostSteps(context, decoder, start);
   }
 }
 
-void SelfCheck(DecoderPart& decoder, int num_tokens) {
+void SelfCheck(const ops::ExecutionContext& context, DecoderPart& decoder, int num_tokens) {
   if (!decoder.body->plan().separable) {
     return;
   }
-  const absl::StatusOr<bool> same = CheckSteps(decoder, num_tokens);
+  const absl::StatusOr<bool> same = CheckSteps(context, decoder, num_tokens);
   if (!same.ok() || !*same) {
     decoder.body->ForceRowByRow(same.ok() ? "the self-check found that stacked rows change bits"
                                           : std::string(same.status().message()));

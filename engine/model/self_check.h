@@ -9,20 +9,23 @@
 
 namespace beamwright::engine {
 
+// `context`: of what the checks compute.
+
 // Sources encoded together must give the bits that they give alone; where they do not,
 // encoder.apart says why, or, where it is because of unequal lengths, encoder.proof.lengths. Fills
 // encoder.trial_length. num_tokens: of the source vocabulary; 0: it has none. An error if the
 // encoder fails on random sources.
-absl::Status SelfCheck(EncoderPart& encoder, int num_tokens);
+absl::Status SelfCheck(const ops::ExecutionContext& context, EncoderPart& encoder, int num_tokens);
 
 // Whether the encoder fails on a random source of this length.
-bool FailsOn(const EncoderPart& encoder, int64_t length, int num_tokens);
+bool FailsOn(const ops::ExecutionContext& context, const EncoderPart& encoder, int64_t length,
+             int num_tokens);
 
 // The same for rows stacked, which fall back to one at a time, also where a step fails.
-void SelfCheck(DecoderPart& decoder, int num_tokens);
+void SelfCheck(const ops::ExecutionContext& context, DecoderPart& decoder, int num_tokens);
 
 // Fills decoder.most_steps, by steps on states of zeros; 0 where the first step fails.
-void FindMostSteps(DecoderPart& decoder, int num_tokens);
+void FindMostSteps(const ops::ExecutionContext& context, DecoderPart& decoder, int num_tokens);
 
 }  // namespace beamwright::engine
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/request/tenant.h"
+#include "ops/base/interruption.h"
 #include "ops/base/step_profile.h"
 
 namespace beamwright::engine {
@@ -108,6 +109,8 @@ struct EngineOptions {
   // Where the first stream's thread spends its time, for benchmarks; to be read when the engine is
   // gone. Not owned. Null: not measured.
   StepProfile* profile = nullptr;
+  // Interrupts all that the engine computes. Must outlive the engine; may be null.
+  const Interruption* interruption = nullptr;
   // Must outlive the engine; may be null.
   EngineObserver* observer = nullptr;
 

@@ -17,6 +17,7 @@
 #include "engine/request/underway.h"
 #include "ops/base/steady_time.h"
 #include "ops/base/step_profile.h"
+#include "ops/graph/operator.h"
 
 namespace beamwright::engine {
 
@@ -100,18 +101,19 @@ class RequestDriver : public Driver {
   // candidates took. If the run is interrupted, is_repeated() until the next step. A run that fails
   // otherwise fails all requests.
   template <typename Run, typename Advance>
-  absl::Duration RunStep(const Underway* underway, const Run& run, const Advance& advance) {
+  absl::Duration RunStep(const ops::ExecutionContext& context, const Underway* underway,
+                         const Run& run, const Advance& advance) {
     is_repeated_ =
         is_repeated_ && std::any_of(requests_.begin(), requests_.end(),
                                     [](const auto& request) { return request->takes_part; });
     if (requests_.empty()) {
       return absl::ZeroDuration();
     }
-    const PhaseScope phase(Phase::kOther);
+    const PhaseScope phase(context.profile, Phase::kOther);
     const auto start = StepProfile::Clock::now();
     absl::Duration selection;
     if (const absl::Status status = run(); status.ok()) {
-      const PhaseScope search_phase(Phase::kSearch);
+      const PhaseScope search_phase(context.profile, Phase::kSearch);
       selection = advance();
       is_repeated_ = false;
     } else if (IsForOthers(status, underway)) {
@@ -119,8 +121,8 @@ class RequestDriver : public Driver {
     } else {
       FailAll(absl::InternalError(status.message()));
     }
-    if (StepProfile* const profile = StepProfile::current(); profile != nullptr) {
-      profile->AddStep(StepProfile::Clock::now() - start);
+    if (context.profile != nullptr) {
+      context.profile->AddStep(StepProfile::Clock::now() - start);
     }
     return selection;
   }

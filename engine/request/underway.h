@@ -62,8 +62,8 @@ class Underway {
   const Work& work() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return work_; }
   // For the thread that works: whether its last run was interrupted because of who was in it.
   bool was_interrupted() const { return was_interrupted_; }
-  // What the work must look at; raised with the mutex held, while something is under way, so that
-  // it does not hit what comes behind.
+  // What the work's ExecutionContext names; raised with the mutex held, while something is under
+  // way, so that it does not hit what comes behind.
   Interruption& interruption() { return interruption_; }
 
  private:

@@ -26,7 +26,6 @@
 #include "engine/queue/encode_queue.h"
 #include "engine/status/fault.h"
 #include "ops/base/fault_point.h"
-#include "ops/base/interruption.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "ops/kernels/parallel.h"
@@ -213,10 +212,8 @@ void EncodeAll(const ops::ExecutionContext& context, absl::Span<EncodeGroup> gro
   }
   ops::ExecutionContext alone = context;
   alone.num_threads = 1;
-  const Interruption* const interruption = Interruption::current();
   std::atomic<size_t> next = 0;
   ops::ParallelFor(context.num_threads, context.num_threads, [&](int64_t) {
-    const Interruption::Scope scope(interruption);
     for (size_t i = next++; i < groups.size(); i = next++) {
       EncodeOne(alone, groups[i], outcomes[i]);
     }

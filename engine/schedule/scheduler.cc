@@ -29,7 +29,7 @@ namespace beamwright::engine {
 Scheduler::Scheduler(const EngineOptions& options, int number, Admission& admission,
                      Quarantine& quarantine)
     : options_(options), number_(number), admission_(admission), quarantine_(quarantine) {
-  auto worker = std::make_shared<Worker>(options_, admission_, quarantine_, interruption_);
+  auto worker = std::make_shared<Worker>(options_, admission_, quarantine_);
   absl::MutexLock lock(&mutex_);
   threads_.push_back({worker, std::thread([this, worker] { Run(worker, /*is_first=*/true); })});
 }
@@ -52,9 +52,11 @@ void Scheduler::Run(const WorkerPtr& worker, bool is_first) {
   // For top and the like; the threads of its region inherit name and slices.
   pthread_setname_np(pthread_self(), "bw-engine");
   UseUsualTimeSlices();
-  const StepProfile::Here profile(number_ == 0 && is_first ? options_.profile : nullptr);
   {
     absl::MutexLock lock(&mutex_);  // the starting thread has filled the worker
+  }
+  if (number_ == 0 && is_first) {
+    worker->Profile(options_.profile);
   }
   EncodeQueue::Requests admitted;
   absl::Status end;
@@ -66,7 +68,6 @@ void Scheduler::Run(const WorkerPtr& worker, bool is_first) {
     Team::Within(threads, [&] {
       do {
         FaultPoint("engine.turn").IgnoreError();  // a delay at most
-        const Interruption::Scope scope(worker->interruption());
         worker->Turn(std::move(admitted), end);
         admitted.clear();
         goes_on = Take(*worker, admitted, end);
@@ -119,7 +120,7 @@ void Scheduler::Split(Worker& worker, const DecodeModel& model) {
     thread->thread.join();
   }
   threads_.erase(ended, threads_.end());
-  auto rest = std::make_shared<Worker>(options_, admission_, quarantine_, interruption_);
+  auto rest = std::make_shared<Worker>(options_, admission_, quarantine_);
   try {
     threads_.reserve(threads_.size() + 1);
     threads_.push_back({rest, std::thread([this, rest] { Run(rest, /*is_first=*/false); })});

@@ -49,7 +49,6 @@ class Scheduler {
   const int number_;
   Admission& admission_;
   Quarantine& quarantine_;
-  const Interruption* const interruption_ = Interruption::current();
   std::atomic<int> num_alone_{0};  // workers
   absl::Mutex mutex_;              // taken after that of a run, and before that of a worker
   std::vector<Thread> threads_ ABSL_GUARDED_BY(mutex_);

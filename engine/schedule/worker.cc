@@ -53,10 +53,20 @@ absl::Status TimedOut(absl::Duration took) {
 
 }  // namespace
 
-Worker::Worker(const EngineOptions& options, Admission& admission, Quarantine& quarantine,
-               const Interruption* interruption)
-    : options_(options), admission_(admission), quarantine_(quarantine), underway_(interruption) {
+Worker::Worker(const EngineOptions& options, Admission& admission, Quarantine& quarantine)
+    : options_(options),
+      admission_(admission),
+      quarantine_(quarantine),
+      underway_(options.interruption) {
   context_.num_threads = std::max(1, options.num_threads / options.MostStreams());
+  context_.interruption = &underway_.interruption();
+}
+
+void Worker::Profile(StepProfile* profile) {
+  context_.profile = profile;
+  if (profile != nullptr) {
+    profile->StartHere();
+  }
 }
 
 Reserved Worker::Running() const {
@@ -111,8 +121,9 @@ std::vector<EncodeGroup> Worker::TakeGroups(int64_t positions) {
 }
 
 void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
-  const PhaseScope phase(Phase::kPrepare);
-  const StepProfile::Here undivided(nullptr);
+  const PhaseScope phase(context_.profile, Phase::kPrepare);
+  ops::ExecutionContext undivided = context_;
+  undivided.profile = nullptr;
   // 1. The requests count as started, and hold what they need while they are encoded.
   const absl::Time begin = SteadyNow();
   const std::shared_ptr<const DecodeModel> model = groups[0].requests[0]->model;
@@ -131,7 +142,7 @@ void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
   Requests ready;
   Requests again;
   try {
-    ready = Encode(context_, groups, &underway_, &again);
+    ready = Encode(undivided, groups, &underway_, &again);
     to_encode_.Add(std::move(again));
   } catch (const std::bad_alloc&) {
     // The requests were answered when they were destroyed.

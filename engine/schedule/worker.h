@@ -34,15 +34,14 @@ class Worker {
  public:
   using Requests = std::vector<std::unique_ptr<Request>>;
 
-  // What it is given must outlive it. interruption: as Underway's parent.
-  Worker(const EngineOptions& options, Admission& admission, Quarantine& quarantine,
-         const Interruption* interruption);
+  // What it is given must outlive it.
+  Worker(const EngineOptions& options, Admission& admission, Quarantine& quarantine);
+  // Before its first turn, on its thread: measures that thread's work (null: does not).
+  void Profile(StepProfile* profile);
 
   Reserved Running() const;
   // When a turn is due if no request or frame arrives before.
   absl::Time next_work() const;
-  // The flag that the graphs run by this worker look at.
-  const Interruption* interruption() { return &underway_.interruption(); }
   // Threads of its turns from the next one on; at first an equal part of all.
   void SetThreads(int threads) { context_.num_threads = threads; }
   int num_threads() const { return context_.num_threads; }
@@ -117,7 +116,7 @@ class Worker {
   Admission& admission_;
   Quarantine& quarantine_;
   Underway underway_;
-  ops::ExecutionContext context_;
+  ops::ExecutionContext context_;  // of all that it computes
   EncodeQueue to_encode_;
   Reserved encoding_;  // what is in the encoder runs under way
   std::map<Key, std::unique_ptr<Driver>> drivers_;

@@ -1,14 +1,10 @@
-// Interruption: how another thread stops work on graphs before its end. A thread that
-// works says which one it looks at; loops then look in each iteration and programs before each
-// instruction, and fail with Cancelled. One instruction that takes long is not interrupted.
+// Interruption: how another thread stops work on graphs before its end. Work looks at the one that
+// its ExecutionContext names: loops in each iteration, programs before each instruction, and both
+// fail with Cancelled once it is raised. One instruction that takes long is not interrupted.
 #ifndef BEAMWRIGHT_OPS_BASE_INTERRUPTION_H_
 #define BEAMWRIGHT_OPS_BASE_INTERRUPTION_H_
 
 #include <atomic>
-#include <utility>
-
-#include "absl/base/optimization.h"
-#include "absl/status/status.h"
 
 namespace beamwright {
 
@@ -16,7 +12,7 @@ namespace beamwright {
 class Interruption {
  public:
   // Raised as well while `parent` is, which must outlive it; null: none.
-  explicit Interruption(const Interruption* parent = current()) : parent_(parent) {}
+  explicit Interruption(const Interruption* parent = nullptr) : parent_(parent) {}
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
@@ -29,30 +25,7 @@ class Interruption {
   // Whether it was raised itself.
   bool raised_here() const { return raised_.load(std::memory_order_relaxed); }
 
-  // What work on the calling thread looks at; null: nothing.
-  static const Interruption* current() { return current_; }
-  // Cancelled once that is raised.
-  static absl::Status CheckCurrent() {
-    return ABSL_PREDICT_TRUE(current_ == nullptr || !current_->raised())
-               ? absl::OkStatus()
-               : absl::CancelledError("the run was interrupted");
-  }
-  // Makes it the current one of this thread while it lives.
-  class Scope {
-   public:
-    explicit Scope(const Interruption* interruption)
-        : before_(std::exchange(current_, interruption)) {}
-    ~Scope() { current_ = before_; }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    const Interruption* before_;
-  };
-
  private:
-  static inline thread_local const Interruption* current_ = nullptr;
-
   std::atomic<bool> raised_{false};
   const Interruption* const parent_;
 };

@@ -1,6 +1,6 @@
 // StepProfile: where a thread's time goes, by phase, and how long each step takes. A benchmark
-// gives one to the engine, whose thread makes it its own; on every other thread, and where no
-// benchmark measures, a phase costs a look at a thread's own pointer.
+// gives one to the engine, whose first thread hands it on in its ExecutionContext; where no
+// benchmark measures, a phase costs a look at a pointer.
 //
 // Phases nest: time inside an inner phase counts for that one alone, so that the phases' times add
 // up to what passed.
@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,19 +33,10 @@ class StepProfile {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Makes `profile` (may be null) the thread's own while it lives.
-  class Here {
-   public:
-    explicit Here(StepProfile* profile) : before_(std::exchange(current_, profile)) {}
-    ~Here() { current_ = before_; }
-    Here(const Here&) = delete;
-    Here& operator=(const Here&) = delete;
-
-   private:
-    StepProfile* const before_;
-  };
-  // The thread's profile; null: not measured.
-  static StepProfile* current() { return current_; }
+  // Counts for the calling thread from now on; before, for none. Phases of threads that share its
+  // work change nothing.
+  void StartHere() { thread_ = std::this_thread::get_id(); }
+  bool counts_here() const { return thread_ == std::this_thread::get_id(); }
 
   // Starts counting for `phase`; returns the one that was counted for until now.
   Phase Switch(Phase phase) {
@@ -60,17 +52,18 @@ class StepProfile {
   const std::vector<Clock::duration>& steps() const { return steps_; }
 
  private:
-  static inline thread_local StepProfile* current_ = nullptr;
+  std::thread::id thread_;
   Phase phase_ = Phase::kIdle;
   Clock::time_point last_ = Clock::now();
   std::array<Clock::duration, kPhaseNames.size()> times_{};
   std::vector<Clock::duration> steps_;
 };
 
-// Counts for `phase` while it lives.
+// Counts for `phase` while it lives. profile: of an ExecutionContext; null: nothing is measured.
 class PhaseScope {
  public:
-  explicit PhaseScope(Phase phase) : profile_(StepProfile::current()) {
+  PhaseScope(StepProfile* profile, Phase phase)
+      : profile_(profile != nullptr && profile->counts_here() ? profile : nullptr) {
     before_ = profile_ == nullptr ? phase : profile_->Switch(phase);
   }
   ~PhaseScope() {

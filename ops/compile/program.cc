@@ -18,7 +18,6 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
-#include "ops/base/interruption.h"
 #include "ops/base/status.h"
 #include "ops/tensor/deferred.h"
 
@@ -189,7 +188,7 @@ absl::Status Program::RunRepeating(const Instruction& instruction, const Executi
 
 absl::Status Program::Run(const ExecutionContext& context, Slots& slots) const {
   for (const Instruction& instruction : instructions_) {
-    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
+    BW_RETURN_IF_ERROR(context.CheckInterruption());
     BW_RETURN_IF_ERROR(RunInstruction(instruction, context, slots));
   }
   return absl::OkStatus();

@@ -74,7 +74,7 @@ const Tensor& AllScores(const SteppedDecoder& decoder, const ExecutionContext& c
   const int64_t vocabulary = decoder.projection->vocabulary();
   const int64_t rows = result.num_elements() / depth;
   scores.Resize(DType::kF32, {rows, vocabulary});
-  decoder.projection->Scores(context.num_threads, {result.data<float>(), rows, depth, depth},
+  decoder.projection->Scores(context, {result.data<float>(), rows, depth, depth},
                              {scores.mutable_data<float>(), rows, vocabulary, vocabulary});
   return scores;
 }

@@ -90,8 +90,8 @@ absl::StatusOr<std::unique_ptr<RowGraph>> RowGraph::Compile(Graph graph, GraphIn
   const OperatorSet& operators = Operators(options.weights);
   TakeScalesByRow(info, operators, loop);
   if (options.num_tokens > 0) {
-    result->token_tables_ =
-        AddTokenTables({options.num_tokens, options.token_table_share}, operators, loop, info);
+    result->token_tables_ = AddTokenTables(
+        {options.num_tokens, options.token_table_share, options.context}, operators, loop, info);
   }
   BW_ASSIGN_OR_RETURN(
       result->body_,
@@ -128,7 +128,8 @@ absl::Status RowGraph::Run(const ExecutionContext& context, absl::Span<const Ten
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> RowGraph::RunsTogetherAsAlone(int64_t num_tokens) const {
+absl::StatusOr<bool> RowGraph::RunsTogetherAsAlone(const ExecutionContext& context,
+                                                   int64_t num_tokens) const {
   std::mt19937 random(20061);
   constexpr int64_t kRows = 3;
   std::vector<Tensor> states;
@@ -144,7 +145,7 @@ absl::StatusOr<bool> RowGraph::RunsTogetherAsAlone(int64_t num_tokens) const {
     const std::vector<Tensor> old = states;
     std::vector<Tensor> results;
     Scratch scratch;
-    BW_RETURN_IF_ERROR(Run(ExecutionContext(), inputs, parents, scratch, states, results));
+    BW_RETURN_IF_ERROR(Run(context, inputs, parents, scratch, states, results));
     for (int64_t row = 0; row < kRows; ++row) {
       std::vector<Tensor> own;
       for (const Tensor& input : inputs) {
@@ -153,8 +154,8 @@ absl::StatusOr<bool> RowGraph::RunsTogetherAsAlone(int64_t num_tokens) const {
       std::vector<Tensor> alone = old;
       std::vector<Tensor> alone_results;
       Scratch alone_scratch;
-      BW_RETURN_IF_ERROR(Run(ExecutionContext(), own, {&parents[static_cast<size_t>(row)], 1},
-                             alone_scratch, alone, alone_results));
+      BW_RETURN_IF_ERROR(Run(context, own, {&parents[static_cast<size_t>(row)], 1}, alone_scratch,
+                             alone, alone_results));
       for (size_t i = 0; i < states.size(); ++i) {
         if (!SameBits(alone[i], states[i].Rows(row, row + 1))) {
           return false;
@@ -170,8 +171,8 @@ absl::StatusOr<bool> RowGraph::RunsTogetherAsAlone(int64_t num_tokens) const {
   return true;
 }
 
-absl::Status RowGraph::SelfCheck(int64_t num_tokens) {
-  BW_ASSIGN_OR_RETURN(const bool same, RunsTogetherAsAlone(num_tokens));
+absl::Status RowGraph::SelfCheck(const ExecutionContext& context, int64_t num_tokens) {
+  BW_ASSIGN_OR_RETURN(const bool same, RunsTogetherAsAlone(context, num_tokens));
   if (!same) {
     body_->ForceRowByRow("the self-check found that stacked rows change bits");
   }

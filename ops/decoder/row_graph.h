@@ -31,6 +31,7 @@ struct RowGraphOptions {
   // Tables for tokens [0, num_tokens), the only input that is no state; 0: none.
   int64_t num_tokens = 0;
   double token_table_share = 1;
+  ExecutionContext context;  // of the tables' computation
 };
 
 // Immutable but for SelfCheck, and thread-safe.
@@ -51,7 +52,7 @@ class RowGraph {
 
   // Runs two steps of random rows together and each alone: whether every bit agrees. If not, rows
   // run one at a time from then on. An error if the graph fails on them.
-  absl::Status SelfCheck(int64_t num_tokens);
+  absl::Status SelfCheck(const ExecutionContext& context, int64_t num_tokens);
 
   // inputs: one [rows, ...] for each of inputs(). parents: for each row the row of `states` that it
   // continues; 0, 1, 2 ... without parents. states become [rows, ...].
@@ -74,7 +75,8 @@ class RowGraph {
 
  private:
   RowGraph() = default;
-  absl::StatusOr<bool> RunsTogetherAsAlone(int64_t num_tokens) const;
+  absl::StatusOr<bool> RunsTogetherAsAlone(const ExecutionContext& context,
+                                           int64_t num_tokens) const;
 
   std::unique_ptr<LoopBody> body_;
   std::vector<ValueInfo> inputs_;

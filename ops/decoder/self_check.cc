@@ -15,8 +15,9 @@ namespace {
 // repeated, and the same steps row by row; then one in which a row reads several positions.
 class StepCheck {
  public:
-  StepCheck(const SteppedDecoder& decoder, StartValues& first, StartValues& second)
-      : decoder_(decoder), starts_{&first, &second} {}
+  StepCheck(const ExecutionContext& context, const SteppedDecoder& decoder, StartValues& first,
+            StartValues& second)
+      : context_(context), decoder_(decoder), starts_{&first, &second} {}
 
   absl::StatusOr<bool> Run() {
     std::vector<Row> rows = {starts_[0]->states, starts_[1]->states};
@@ -71,8 +72,9 @@ class StepCheck {
       if (same && decoder_.projection != nullptr) {
         Tensor alone_scores;
         Tensor scores;
-        const Tensor& one = AllScores(decoder_, {}, alone.result, alone_scores);
-        same = SameBits(one, AllScores(decoder_, {}, together.result, scores).Rows(at, at + 1));
+        const Tensor& one = AllScores(decoder_, context_, alone.result, alone_scores);
+        same =
+            SameBits(one, AllScores(decoder_, context_, together.result, scores).Rows(at, at + 1));
       }
     }
     rows = std::move(together.rows);
@@ -122,7 +124,7 @@ class StepCheck {
     LoopBody::RowScratch scratch;
     Row states(static_cast<size_t>(decoder_.body->num_states()));
     std::vector<Tensor> results;
-    BW_RETURN_IF_ERROR(decoder_.body->StepRows(ExecutionContext(), step, scratch, states, results));
+    BW_RETURN_IF_ERROR(decoder_.body->StepRows(context_, step, scratch, states, results));
     Stepped stepped;
     for (size_t row = 0; row < parents.size(); ++row) {
       stepped.rows.push_back(
@@ -132,6 +134,7 @@ class StepCheck {
     return stepped;
   }
 
+  const ExecutionContext& context_;
   const SteppedDecoder& decoder_;
   StartValues* starts_[2];
 };
@@ -143,9 +146,10 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.num_bytes())) == 0;
 }
 
-absl::StatusOr<bool> StepsTogetherAsAlone(const SteppedDecoder& decoder, StartValues& first,
+absl::StatusOr<bool> StepsTogetherAsAlone(const ExecutionContext& context,
+                                          const SteppedDecoder& decoder, StartValues& first,
                                           StartValues& second) {
-  return StepCheck(decoder, first, second).Run();
+  return StepCheck(context, decoder, first, second).Run();
 }
 
 }  // namespace beamwright::ops

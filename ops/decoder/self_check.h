@@ -14,7 +14,8 @@ bool SameBits(const Tensor& a, const Tensor& b);
 // rows repeated, and, where the body can, one over several positions of a row; and the same steps
 // row by row: whether every bit agrees. An error if a step fails.
 // The values of the requests may gain what the first step computes of them.
-absl::StatusOr<bool> StepsTogetherAsAlone(const SteppedDecoder& decoder, StartValues& first,
+absl::StatusOr<bool> StepsTogetherAsAlone(const ExecutionContext& context,
+                                          const SteppedDecoder& decoder, StartValues& first,
                                           StartValues& second);
 
 }  // namespace beamwright::ops

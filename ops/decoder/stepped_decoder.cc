@@ -229,8 +229,8 @@ class DecoderCompiler {
     const OperatorSet& operators = Operators(options_.steps);
     TakeScalesByRow(info, operators, loop);
     const int num_tokens = std::max(decoder_.vocabulary_size, options_.begin_token + 1);
-    decoder_.token_tables =
-        AddTokenTables({num_tokens, options_.token_table_share}, operators, loop, info);
+    decoder_.token_tables = AddTokenTables(
+        {num_tokens, options_.token_table_share, options_.context}, operators, loop, info);
     BW_RETURN_IF_ERROR(JoinStepLayers(operators, loop, info));
     BW_ASSIGN_OR_RETURN(
         decoder_.body,

@@ -38,6 +38,7 @@ struct DecoderOptions {
   int begin_token = 0;
   // See TokenTableOptions::max_share.
   double token_table_share = 1;
+  ExecutionContext context;  // of what is computed to compile it
   // For looking at a graph: the number of scores may stay open, and the step computes them itself.
   bool for_inspection = false;
 };

@@ -264,7 +264,7 @@ class TableMaker {
     const auto index = static_cast<size_t>(token_rule_->body_parameter);
     slots[static_cast<size_t>(program.slot({split_.body.parameters[index], 0}))] =
         Tokens(first, count);
-    BW_RETURN_IF_ERROR(program.Run(ExecutionContext(), slots));
+    BW_RETURN_IF_ERROR(program.Run(options_.context, slots));
     for (const TabledValue& tabled : values_) {
       Shape expected(static_cast<size_t>(tabled.row_axis), 1);
       expected.push_back(count);

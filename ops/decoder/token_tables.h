@@ -22,6 +22,7 @@ struct TokenTableOptions {
   // Most memory of all tables together, as a multiple of the body's own constants. What does not
   // fit is computed in each step. 0: no tables.
   double max_share = 1;
+  ExecutionContext context;  // of their computation
 };
 
 struct TokenTables {

@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<RowGraph>> CompilePart(TransducerPart part,
   BW_ASSIGN_OR_RETURN(
       std::unique_ptr<RowGraph> graph,
       RowGraph::Compile(std::move(part.graph), std::move(part.info), states, options));
-  BW_RETURN_IF_ERROR(graph->SelfCheck(num_tokens));
+  BW_RETURN_IF_ERROR(graph->SelfCheck(options.context, num_tokens));
   return graph;
 }
 
@@ -66,6 +66,7 @@ absl::Status CompileTransducer(Graph predictor, std::optional<Graph> joiner,
   RowGraphOptions row;
   row.weights = options.steps;
   row.token_table_share = options.token_table_share;
+  row.context = options.context;
   if (parts.frames.has_value()) {
     auto frames = CompilePart(*std::move(parts.frames), {}, row, 0);
     BW_RETURN_IF_ERROR(Annotate(frames.status(), "joiner"));

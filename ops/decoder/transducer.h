@@ -46,6 +46,7 @@ struct TransducerOptions {
   bool width_first = false;   // frames are [width, frames] in the export, not [frames, width]
   bool keeps_scores = false;  // whole rows of scores are wanted: no projection is split off
   double token_table_share = 1;
+  ExecutionContext context;  // of what is computed to compile it
 };
 
 // Const after CompileTransducer, and then thread-safe.

@@ -8,12 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "ops/base/interruption.h"
 #include "ops/graph/graph.h"
+
+namespace beamwright {
+class StepProfile;
+}  // namespace beamwright
 
 namespace beamwright::ops {
 
@@ -50,10 +57,20 @@ struct RowInfo {
 using RowFunction = RowInfo (*)(const Node& node, absl::Span<const RowInfo> rows,
                                 absl::Span<const InputInfo> inputs);
 
-// What a kernel may use while it runs.
+// What a kernel may use while it runs, and what ends the run early. The pointers may be null, and
+// what they point to must outlive the run.
 struct ExecutionContext {
   int num_threads = 1;  // at most this many threads, the calling one among them
   absl::Time deadline = absl::InfiniteFuture();  // by SteadyNow; checked in each iteration of loops
+  const Interruption* interruption = nullptr;    // checked there and before each instruction
+  StepProfile* profile = nullptr;                // takes the phases of the run
+
+  // Cancelled once the run is interrupted.
+  absl::Status CheckInterruption() const {
+    return ABSL_PREDICT_TRUE(interruption == nullptr || !interruption->raised())
+               ? absl::OkStatus()
+               : absl::CancelledError("the run was interrupted");
+  }
 };
 
 // A compiled node. Run computes outputs from inputs (absent optional inputs are tensors without a

@@ -29,7 +29,7 @@ void CellWeights::Run(const ExecutionContext& context, const Tensor& weight, con
                       ConstMatrix<float> a, const PackedMatMul::Start& start,
                       Matrix<float> out) const {
   if (packed_ != nullptr) {
-    const PhaseScope phase(Phase::kProducts);
+    const PhaseScope phase(context.profile, Phase::kProducts);
     return packed_->Run(context.num_threads, a, start, out);
   }
   const StoredMatrix transposed{Begin(weight, part), weight.dim(1), /*transposed=*/true};

@@ -60,7 +60,7 @@ class CellKernel final : public Kernel, public RowSourceKernel, public CellSteps
   absl::Status Run(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                    absl::Span<Tensor> outputs) const override {
     BW_RETURN_IF_ERROR(Prepare(inputs, {}, outputs));
-    const PhaseScope phase(Phase::kGates);
+    const PhaseScope phase(context.profile, Phase::kGates);
     if (IsFused()) {
       RunFused(context, inputs, {}, outputs);
     } else {
@@ -75,7 +75,7 @@ class CellKernel final : public Kernel, public RowSourceKernel, public CellSteps
   absl::Status RunRows(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                        const RowSources& sources, absl::Span<Tensor> outputs) const override {
     BW_RETURN_IF_ERROR(Prepare(inputs, sources, outputs));
-    const PhaseScope phase(Phase::kGates);
+    const PhaseScope phase(context.profile, Phase::kGates);
     RunFused(context, inputs, sources, outputs);
     return absl::OkStatus();
   }
@@ -87,19 +87,19 @@ class CellKernel final : public Kernel, public RowSourceKernel, public CellSteps
            cell_.recurrent().is_packed() && (is.input_is_product || cell_.input().is_packed());
   }
   int bias_input() const override { return options().b(); }
-  void Step(int num_threads, ConstMatrix<float> x, const float* bias,
+  void Step(const ExecutionContext& context, ConstMatrix<float> x, const float* bias,
             absl::Span<const float* const> states, absl::Span<float* const> next) const override {
-    const PhaseScope phase(Phase::kGates);
+    const PhaseScope phase(context.profile, Phase::kGates);
     const int64_t hidden = options().hidden;
     FusedCell cell{cell_.input().packed(), cell_.recurrent().packed(), x.rows, x};
     cell.h = {states[0], x.rows, hidden, hidden};
     cell.bias = bias;
     const Matrix<float> new_h{next[0], x.rows, hidden, hidden};
     if (options().cell == Cell::kLstm) {
-      RunFusedLstm(num_threads, cell, nullptr, {states[1], x.rows, hidden, hidden},
+      RunFusedLstm(context, cell, nullptr, {states[1], x.rows, hidden, hidden},
                    {next[1], x.rows, hidden, hidden}, new_h);
     } else {
-      RunFusedGru(num_threads, cell, nullptr, new_h);
+      RunFusedGru(context, cell, nullptr, new_h);
     }
   }
 
@@ -157,10 +157,9 @@ class CellKernel final : public Kernel, public RowSourceKernel, public CellSteps
                            options().hidden, options().hidden};
     };
     if (options().cell == Cell::kLstm) {
-      RunFusedLstm(context.num_threads, cell, sources.families, AsMatrix(*inputs[2]), output(1),
-                   output(0));
+      RunFusedLstm(context, cell, sources.families, AsMatrix(*inputs[2]), output(1), output(0));
     } else {
-      RunFusedGru(context.num_threads, cell, sources.families, output(0));
+      RunFusedGru(context, cell, sources.families, output(0));
     }
   }
 

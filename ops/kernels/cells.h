@@ -37,7 +37,7 @@ class CellSteps {
   virtual int bias_input() const = 0;
   // x: [rows, ..], the node's first input; bias: its B or null; states: [rows, hidden] each, H and,
   // of an LSTM, C; next: the same after the step, in other memory. Thread-safe.
-  virtual void Step(int num_threads, ConstMatrix<float> x, const float* bias,
+  virtual void Step(const ExecutionContext& context, ConstMatrix<float> x, const float* bias,
                     absl::Span<const float* const> states, absl::Span<float* const> next) const = 0;
 };
 

@@ -102,16 +102,16 @@ ConstMatrix<float> FamilyByFamily(ConstMatrix<float> x, const RowFamilies& famil
 // The products of a step, tile by tile.
 class Products {
  public:
-  Products(int num_threads, const FusedCell& cell, int64_t gates)
-      : cell_(cell), gates_(gates), hidden_(cell.h.columns) {
+  Products(const ExecutionContext& context, const FusedCell& cell, int64_t gates)
+      : context_(context), cell_(cell), gates_(gates), hidden_(cell.h.columns) {
     static thread_local PackedMatMul::Activations kept[2];
     x_ = &kept[0];  // the calling thread's, in all of them
     h_ = &kept[1];
-    const PhaseScope phase(Phase::kProducts);
+    const PhaseScope phase(context.profile, Phase::kProducts);
     if (cell.input != nullptr) {
-      cell.input->Prepare(num_threads, cell.x, *x_);
+      cell.input->Prepare(context.num_threads, cell.x, *x_);
     }
-    cell.recurrent->Prepare(num_threads, cell.h, *h_);
+    cell.recurrent->Prepare(context.num_threads, cell.h, *h_);
   }
 
   int64_t work() const {
@@ -134,7 +134,7 @@ class Products {
  private:
   void Multiply(const PackedMatMul& weight, const PackedMatMul::Activations& from, const Tile& tile,
                 Matrix<float> sums) const {
-    const PhaseScope phase(Phase::kProducts);
+    const PhaseScope phase(context_.profile, Phase::kProducts);
     if (tile.units == hidden_) {
       return weight.RunPanel(from, tile.first_row, 0, {}, sums);
     }
@@ -144,6 +144,7 @@ class Products {
     }
   }
 
+  const ExecutionContext& context_;
   const FusedCell& cell_;
   const int64_t gates_;
   const int64_t hidden_;
@@ -163,19 +164,20 @@ void ForTiles(int num_threads, const FusedCell& cell, const Products& products, 
 // gates(sums, state, row, unit, count): `count` units of a row from `unit` on, which continues row
 // `state` of h.
 template <int64_t kGates, typename Gates>
-void RunFused(int num_threads, const FusedCell& given, const RowFamilies* families, Gates gates) {
+void RunFused(const ExecutionContext& context, const FusedCell& given, const RowFamilies* families,
+              Gates gates) {
   FusedCell cell = given;
   const int64_t hidden = cell.h.columns;
   const bool multiplies = cell.input != nullptr;
   if (multiplies && families != nullptr) {
     cell.x = FamilyByFamily(cell.x, *families);
   }
-  const Products products(num_threads, cell, kGates);
+  const Products products(context, cell, kGates);
   // The first of the rows, family by family, that continue row `at` of h.
   const auto first_child = [families](int64_t at) {
     return families == nullptr ? at : families->first(at);
   };
-  ForTiles(num_threads, cell, products, [&](const Tile& tile) {
+  ForTiles(context.num_threads, cell, products, [&](const Tile& tile) {
     const int64_t first = first_child(tile.first_row);
     const int64_t last = first_child(tile.first_row + tile.rows);
     const Tile children{first, last - first, tile.first_unit, tile.units};
@@ -204,18 +206,19 @@ void RunFused(int num_threads, const FusedCell& given, const RowFamilies* famili
 
 }  // namespace
 
-void RunFusedLstm(int num_threads, const FusedCell& cell, const RowFamilies* families,
-                  ConstMatrix<float> c, Matrix<float> new_c, Matrix<float> new_h) {
-  RunFused<4>(num_threads, cell, families,
+void RunFusedLstm(const ExecutionContext& context, const FusedCell& cell,
+                  const RowFamilies* families, ConstMatrix<float> c, Matrix<float> new_c,
+                  Matrix<float> new_h) {
+  RunFused<4>(context, cell, families,
               [&](const CellSums& sums, int64_t, int64_t row, int64_t unit, int64_t count) {
                 LstmGates(sums, c.row(row) + unit, count, new_c.row(row) + unit,
                           new_h.row(row) + unit);
               });
 }
 
-void RunFusedGru(int num_threads, const FusedCell& cell, const RowFamilies* families,
-                 Matrix<float> new_h) {
-  RunFused<3>(num_threads, cell, families,
+void RunFusedGru(const ExecutionContext& context, const FusedCell& cell,
+                 const RowFamilies* families, Matrix<float> new_h) {
+  RunFused<3>(context, cell, families,
               [&](const CellSums& sums, int64_t state, int64_t row, int64_t unit, int64_t count) {
                 GruGates(sums, cell.h.row(state) + unit, count, new_h.row(row) + unit);
               });

@@ -6,6 +6,7 @@
 #ifndef BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
 #define BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
 
+#include "ops/graph/operator.h"
 #include "ops/graph/row_families.h"
 #include "ops/kernels/packed_matmul.h"
 #include "ops/tensor/matrix.h"
@@ -30,12 +31,13 @@ struct FusedCell {
 // Thread-safe.
 
 // c, new_c, new_h [rows, hidden]: the LSTMCell operator's.
-void RunFusedLstm(int num_threads, const FusedCell& cell, const RowFamilies* families,
-                  ConstMatrix<float> c, Matrix<float> new_c, Matrix<float> new_h);
+void RunFusedLstm(const ExecutionContext& context, const FusedCell& cell,
+                  const RowFamilies* families, ConstMatrix<float> c, Matrix<float> new_c,
+                  Matrix<float> new_h);
 
 // The GRUCell operator's with linear_before_reset: B has 4 * hidden elements.
-void RunFusedGru(int num_threads, const FusedCell& cell, const RowFamilies* families,
-                 Matrix<float> new_h);
+void RunFusedGru(const ExecutionContext& context, const FusedCell& cell,
+                 const RowFamilies* families, Matrix<float> new_h);
 
 }  // namespace beamwright::ops
 

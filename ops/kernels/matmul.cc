@@ -207,7 +207,7 @@ class PackedKernel final : public Kernel {
     if (outputs[0].num_elements() == 0) {
       return absl::OkStatus();
     }
-    const PhaseScope phase(Phase::kProducts);
+    const PhaseScope phase(context.profile, Phase::kProducts);
     const ConstMatrix<float> a{inputs[0]->data<float>(), rows, depth, depth};
     const Matrix<float> out{outputs[0].mutable_data<float>(), rows, columns, columns};
     // In 8 bits the sum of the integers is exact: starting from the bias gives the bits of adding

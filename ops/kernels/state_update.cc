@@ -435,7 +435,7 @@ class StateUpdateKernel final : public Kernel, public RowSourceKernel {
 
   absl::Status RunRows(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                        const RowSources& sources, absl::Span<Tensor> outputs) const override {
-    const PhaseScope phase(Phase::kGates);
+    const PhaseScope phase(context.profile, Phase::kGates);
     RuntimeInfos infos = DescribeInputs(inputs);
     RuntimeResults results(outputs.size());
     const RowFamilies* const families = sources.families;

@@ -207,9 +207,10 @@ VocabularyProjection::VocabularyProjection(std::shared_ptr<const PackedMatMul> w
   BW_CHECK(bias_.empty() || static_cast<int64_t>(bias_.size()) == weight_->columns());
 }
 
-void VocabularyProjection::RunPanel(const PackedMatMul::Activations& activations, int64_t first_row,
+void VocabularyProjection::RunPanel(StepProfile* profile,
+                                    const PackedMatMul::Activations& activations, int64_t first_row,
                                     int64_t panel, Matrix<float> out) const {
-  const PhaseScope phase(Phase::kProducts);
+  const PhaseScope phase(profile, Phase::kProducts);
   const int64_t column = panel * kScanPanel;
   weight_->RunPanel(activations, first_row, column, {}, out);
   if (bias_.empty()) {
@@ -227,19 +228,19 @@ void VocabularyProjection::RunPanel(const PackedMatMul::Activations& activations
   });
 }
 
-void VocabularyProjection::Scores(int num_threads, ConstMatrix<float> hidden,
+void VocabularyProjection::Scores(const ExecutionContext& context, ConstMatrix<float> hidden,
                                   Matrix<float> out) const {
   static thread_local PackedMatMul::Activations kept;
   PackedMatMul::Activations& activations = kept;  // the calling thread's, in all of them
-  weight_->Prepare(num_threads, hidden, activations);
-  const int threads = SharingFor(num_threads, weight_->Work(hidden.rows));
+  weight_->Prepare(context.num_threads, hidden, activations);
+  const int threads = SharingFor(context.num_threads, weight_->Work(hidden.rows));
   const int64_t tile_rows = SharedTile(hidden.rows, kTileRows, panels_, threads);
   const int64_t tiles = CeilDiv(hidden.rows, tile_rows);
   ParallelFor(threads, tiles * panels_, [&](int64_t item) {
     const int64_t row = item % tiles * tile_rows;
     const int64_t panel = item / tiles;
     const int64_t column = panel * kScanPanel;
-    RunPanel(activations, row, panel,
+    RunPanel(context.profile, activations, row, panel,
              {out.row(row) + column, std::min(tile_rows, hidden.rows - row),
               std::min(kScanPanel, vocabulary() - column), out.stride});
   });
@@ -378,7 +379,8 @@ absl::Status VocabularyProjection::ScanWhole(const Row& row, int64_t index,
     for (int64_t panel = 0; panel < panels_; ++panel) {
       const int64_t column = panel * kScanPanel;
       const int64_t width = std::min(kScanPanel, vocabulary() - column);
-      RunPanel(scratch.activations, index, panel, {scores.data() + column, 1, width, width});
+      RunPanel(scratch.profile, scratch.activations, index, panel,
+               {scores.data() + column, 1, width, width});
     }
     return ScanRow({scores.data(), static_cast<size_t>(vocabulary())}, ScoreKind::kLogits,
                    *row.rules, row.k, *row.result);
@@ -463,7 +465,7 @@ void VocabularyProjection::ScanPicked(const Scratch::Run& run, absl::Span<Row> r
   scores.resize(std::max(scores.size(), static_cast<size_t>(run.num_rows * columns)));
   const Matrix<float> out{scores.data(), run.num_rows, columns, columns};
   {
-    const PhaseScope phase(Phase::kProducts);
+    const PhaseScope phase(scratch.profile, Phase::kProducts);
     run.columns->RunPanel(scratch.activations, run.first_row, 0, {}, out);
   }
   for (int64_t r = 0; r < run.num_rows; ++r) {
@@ -480,9 +482,11 @@ void VocabularyProjection::ScanPicked(const Scratch::Run& run, absl::Span<Row> r
   }
 }
 
-void VocabularyProjection::Scan(int num_threads, ConstMatrix<float> hidden, absl::Span<Row> rows,
-                                Scratch& scratch) const {
+void VocabularyProjection::Scan(const ExecutionContext& context, ConstMatrix<float> hidden,
+                                absl::Span<Row> rows, Scratch& scratch) const {
   BW_DCHECK(static_cast<int64_t>(rows.size()) == hidden.rows && hidden.columns == depth());
+  const int num_threads = context.num_threads;
+  scratch.profile = context.profile;
   FindRuns(hidden, rows, scratch);
   weight_->Prepare(num_threads, hidden, scratch.activations);
   int64_t picked_work = 0;
@@ -526,7 +530,7 @@ void VocabularyProjection::ScanAll(int num_threads, int64_t first, int64_t count
         const int64_t width = std::min(kScanPanel, vocabulary() - panel * kScanPanel);
         const Matrix<float> scores{panel_scores.data(),
                                    std::min(tile_rows, first + count - first_row), width, width};
-        RunPanel(scratch.activations, first_row, panel, scores);
+        RunPanel(scratch.profile, scratch.activations, first_row, panel, scores);
         ScanTile(rows, first_row, panel, chunk, chunks, scores, scratch);
       }
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "ops/graph/operator.h"
 #include "ops/kernels/best_scores.h"
 #include "ops/kernels/column_picks.h"
 #include "ops/kernels/packed_matmul.h"
@@ -47,6 +48,7 @@ class VocabularyProjection {
       int64_t num_rows = 0;
       const PackedMatMul* columns = nullptr;  // of that set; null: these rows have none
     };
+    StepProfile* profile = nullptr;  // of the scan under way
     ColumnPicks picks;
     std::vector<Run> runs;
     PackedMatMul::Activations activations;
@@ -67,10 +69,10 @@ class VocabularyProjection {
   int64_t vocabulary() const { return weight_->columns(); }
 
   // All scores: out [rows, vocabulary] from hidden [rows, depth].
-  void Scores(int num_threads, ConstMatrix<float> hidden, Matrix<float> out) const;
+  void Scores(const ExecutionContext& context, ConstMatrix<float> hidden, Matrix<float> out) const;
 
   // rows[i].status = ScanRow(scores of hidden's row i, kLogits, ...). hidden: [rows.size(), depth].
-  void Scan(int num_threads, ConstMatrix<float> hidden, absl::Span<Row> rows,
+  void Scan(const ExecutionContext& context, ConstMatrix<float> hidden, absl::Span<Row> rows,
             Scratch& scratch) const;
 
  private:
@@ -82,8 +84,8 @@ class VocabularyProjection {
   // Makes room for the scan of rows [first_row, first_row + num_rows).
   void Plan(absl::Span<const Row> rows, int64_t first_row, int64_t num_rows, int64_t chunks,
             Scratch& scratch) const;
-  void RunPanel(const PackedMatMul::Activations& activations, int64_t first_row, int64_t panel,
-                Matrix<float> out) const;
+  void RunPanel(StepProfile* profile, const PackedMatMul::Activations& activations,
+                int64_t first_row, int64_t panel, Matrix<float> out) const;
   // One row's scores of a panel: `values` are changed by the rules.
   void ScanPanel(const Row& row, int64_t panel, absl::Span<float> values, Scratch::Part& part,
                  PanelSum& sum, float* watched) const;

@@ -110,7 +110,7 @@ bool CellLoop::Fits(const Slicer& slicer, absl::Span<const Tensor> states) const
   return slicer.Rows(0, states[0].dim(0)).data != nullptr;
 }
 
-absl::Status CellLoop::Run(int num_threads, const Slicer& slicer, int64_t trips,
+absl::Status CellLoop::Run(const ExecutionContext& context, const Slicer& slicer, int64_t trips,
                            const std::function<absl::Status(int64_t)>& check,
                            absl::Span<Tensor> states, absl::Span<Collector> collectors,
                            absl::Span<Tensor> outputs) const {
@@ -132,7 +132,7 @@ absl::Status CellLoop::Run(int num_threads, const Slicer& slicer, int64_t trips,
     for (size_t i = 0; i < count; ++i) {
       next[i] = memory[static_cast<size_t>(iteration % 2)][i].mutable_data<float>();
     }
-    steps_->Step(num_threads, slicer.Rows(iteration, rows), bias, {now.data(), count},
+    steps_->Step(context, slicer.Rows(iteration, rows), bias, {now.data(), count},
                  {next.data(), count});
     for (size_t i = 0; i < collected_.size(); ++i) {
       if (collected_[i] >= 0) {

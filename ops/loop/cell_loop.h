@@ -29,7 +29,7 @@ class CellLoop {
   // Iterations 1 to trips - 1. The first has run as any loop's: `states` are those behind it, and
   // the collectors and outputs, one for each output rule, have its parts. check(iteration) comes
   // before each.
-  absl::Status Run(int num_threads, const Slicer& slicer, int64_t trips,
+  absl::Status Run(const ExecutionContext& context, const Slicer& slicer, int64_t trips,
                    const std::function<absl::Status(int64_t)>& check, absl::Span<Tensor> states,
                    absl::Span<Collector> collectors, absl::Span<Tensor> outputs) const;
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "ops/base/interruption.h"
 #include "ops/base/status.h"
 #include "ops/loop/loop_body.h"
 
@@ -131,7 +130,7 @@ bool LoopBody::IsOnePagedUpdate(const PositionPlan::Stage& stage) const {
 // The kernel itself goes from position to position, so that the state stays in the cache.
 absl::Status LoopBody::RunPagedUpdate(const ExecutionContext& context,
                                       const PositionPlan::Stage& stage, RowScratch& scratch) const {
-  BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
+  BW_RETURN_IF_ERROR(context.CheckInterruption());
   RowSources sources = PageSources(static_cast<size_t>(stage.states[0]), 0, scratch);
   sources.last_rows = scratch.last_rows;
   const auto instruction = static_cast<size_t>(stage.segment.instructions[0]);
@@ -199,7 +198,7 @@ absl::Status LoopBody::RunPosition(const ExecutionContext& context,
     TakeRows(scratch.rows[at], plan_.row_axes[at], plan_.factors[at], list, 0, slots[at]);
   }
   for (const int index : stage.segment.instructions) {
-    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
+    BW_RETURN_IF_ERROR(context.CheckInterruption());
     const Program::Instruction& now = step_program_.instructions()[static_cast<size_t>(index)];
     const int paged = paged_state_of_[static_cast<size_t>(index)];
     BW_RETURN_IF_ERROR(

@@ -22,7 +22,6 @@
 #include <iterator>
 #include <utility>
 
-#include "ops/base/interruption.h"
 #include "ops/base/status.h"
 #include "ops/base/step_profile.h"
 #include "ops/kernels/parallel.h"
@@ -101,7 +100,7 @@ absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::S
   Slots& slots = *unit.slots;
   absl::InlinedVector<int, 4> repeated;
   for (const int index : segment.instructions) {
-    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
+    BW_RETURN_IF_ERROR(context.CheckInterruption());
     const Program::Instruction& instruction =
         step_program_.instructions()[static_cast<size_t>(index)];
     repeated.clear();
@@ -149,12 +148,10 @@ absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
                                      const RowPlan::Segment& segment, RowScratch& scratch) const {
   const auto count = static_cast<int>(scratch.units.size());
   absl::Span<absl::Status> statuses = absl::MakeSpan(scratch.statuses);
-  const PhaseScope phase(Phase::kAttention);
+  const PhaseScope phase(context.profile, Phase::kAttention);
   // Loops within the shared one run on its threads.
   const int threads = SharingFor(std::min(context.num_threads, count), WorkOf(segment, scratch));
-  const Interruption* const interruption = Interruption::current();
   ParallelFor(threads, count, [&](int64_t i) {
-    const Interruption::Scope scope(interruption);
     const auto at = static_cast<size_t>(i);
     statuses[at] = RunUnit(context, segment, scratch.units[at], scratch.rows);
   });
@@ -521,7 +518,7 @@ absl::Status LoopBody::RunSegment(const ExecutionContext& context, const RowPlan
     return absl::OkStatus();
   }
   for (const int index : segment.instructions) {
-    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
+    BW_RETURN_IF_ERROR(context.CheckInterruption());
     BW_RETURN_IF_ERROR(RunOverRows(context, static_cast<size_t>(index), scratch));
   }
   return absl::OkStatus();
@@ -542,7 +539,6 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
     rows = step_program_.MakeSlots();
   }
   BW_CHECK(!step.in_place || plan_.separable);
-  const Interruption::Scope scope(step.in_place ? nullptr : Interruption::current());
   // 1. References to the last results are dropped: this step writes the same buffers.
   results.clear();
   scratch.parts_.clear();
@@ -568,8 +564,12 @@ absl::Status LoopBody::StepRows(const ExecutionContext& context, const RowStep& 
   }
   // 5. The instructions.
   scratch.statuses.resize(scratch.units.size());
-  BW_RETURN_IF_ERROR(scratch.last_rows.empty() ? RunSegments(context, scratch)
-                                               : RunStages(context, step, scratch));
+  ExecutionContext to_its_end = context;
+  if (step.in_place) {
+    to_its_end.interruption = nullptr;  // half a step in place could not be made again
+  }
+  BW_RETURN_IF_ERROR(scratch.last_rows.empty() ? RunSegments(to_its_end, scratch)
+                                               : RunStages(to_its_end, step, scratch));
   // 6. The next states and the results; then buffers with one owner each.
   for (size_t i = 0; i < carried_.size(); ++i) {
     if ((step.in_place && paged_by_[i] >= 0) || growing_axes_[i] >= 0) {

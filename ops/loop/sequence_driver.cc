@@ -17,7 +17,6 @@
 #include <optional>
 #include <utility>
 
-#include "ops/base/interruption.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "ops/compile/row_follower.h"
@@ -195,7 +194,7 @@ class LoopKernel : public Kernel {
       if (cell_.has_value() && run.lengths.empty() && run.trips.exact &&
           cell_->Fits(run.slicers[0], run.states)) {
         BW_RETURN_IF_ERROR(cell_->Run(
-            run.context.num_threads, run.slicers[0], run.trips.most,
+            run.context, run.slicers[0], run.trips.most,
             [&](int64_t number) { return CheckInTime(run, number); }, absl::MakeSpan(run.states),
             absl::MakeSpan(run.collectors), absl::MakeSpan(results)));
         break;
@@ -218,7 +217,7 @@ class LoopKernel : public Kernel {
   }
 
   static absl::Status CheckInTime(const Iterations& run, int64_t iteration) {
-    BW_RETURN_IF_ERROR(Interruption::CheckCurrent());
+    BW_RETURN_IF_ERROR(run.context.CheckInterruption());
     if (run.context.deadline != absl::InfiniteFuture() && SteadyNow() > run.context.deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("deadline passed in iteration ", iteration,

@@ -5,7 +5,7 @@
 //    memory, also of versions that are no longer served but that running calls hold. Together they
 //    must fit into max-model-bytes, or the machine's and the cgroup's memory.
 // 2. Make reads and compiles the bundle (engine::LoadModel), runs the self-check, golden requests
-//    and warm-up (engine::TryModel). A LoadWatch interrupts this thread when load-timeout is over
+//    and warm-up (engine::TryModel). A LoadWatch interrupts both when load-timeout is over
 //    or the server stops: graphs of a bundle may compute for ever.
 // 3. If memory runs out (bad_alloc), the load fails; models that are served need no more memory
 //    than they have.
@@ -40,9 +40,9 @@ namespace beamwright::serving {
 namespace {
 
 // LoadWatch: a model whose graphs do not come to an end must not keep the server from loading other
-// models, nor from stopping. While it lives, the computations of the thread that made it (folded
-// constants, tables, the self-check, golden requests, warm-up) are interrupted when the time is
-// over or the server is stopped.
+// models, nor from stopping. While it lives, its interruption, which the computations of a load
+// (tables, the self-check, golden requests, warm-up) look at, is raised when the time is over or
+// the server is stopped.
 class LoadWatch {
  public:
   // stopped: whether the server is stopping, asked again and again on another thread; may be
@@ -51,13 +51,13 @@ class LoadWatch {
   LoadWatch(const LoadWatch&) = delete;
   LoadWatch& operator=(const LoadWatch&) = delete;
 
+  const Interruption* interruption() const { return &interruption_; }
   // DeadlineExceeded or Cancelled once the load is interrupted, whatever became of it.
   absl::Status Check() const;
 
  private:
   const absl::Duration timeout_;
   Interruption interruption_;
-  const Interruption::Scope scope_{&interruption_};
   std::atomic<bool> is_late_{false};
   PeriodicThread thread_;  // last: it uses the others
 };
@@ -171,10 +171,13 @@ absl::Status ModelLoader::CheckBudget(int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelPtr> ModelLoader::ReadAndCompile(const std::string& path) const {
+absl::StatusOr<ModelPtr> ModelLoader::ReadAndCompile(const std::string& path,
+                                                     const Interruption* interruption) const {
+  engine::CompileOptions compile = options_.compile;
+  compile.context.interruption = interruption;
   std::vector<std::string> warnings;
   absl::StatusOr<ModelPtr> model =
-      engine::LoadModel(path, options_.allow_links, options_.compile, &warnings);
+      engine::LoadModel(path, options_.allow_links, compile, &warnings);
   for (const std::string& warning : warnings) {
     spdlog::warn("bundle '{}': {}", path, warning);
   }
@@ -185,12 +188,13 @@ absl::StatusOr<ModelPtr> ModelLoader::Make(const bundle::VersionFolder& folder) 
   BW_RETURN_IF_ERROR(FaultPoint("model.load"));
   const std::string where = absl::StrCat("bundle '", folder.path, "'");
   const LoadWatch watch(options_.timeout, options_.stopped);
-  absl::StatusOr<ModelPtr> model = ReadAndCompile(folder.path);
+  absl::StatusOr<ModelPtr> model = ReadAndCompile(folder.path, watch.interruption());
   absl::Status status = model.status();
   if (model.ok()) {
-    status = Annotate(engine::TryModel(*model, folder.path, options_.allow_links,
-                                       {options_.golden_requests, options_.warm_up_rows}),
-                      where);
+    status = Annotate(
+        engine::TryModel(*model, folder.path, options_.allow_links,
+                         {options_.golden_requests, options_.warm_up_rows, watch.interruption()}),
+        where);
   }
   // An interrupted load may have failed with any error, or have been read as another fault.
   if (const absl::Status late = watch.Check(); !late.ok()) {

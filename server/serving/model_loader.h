@@ -81,7 +81,8 @@ class ModelLoader {
   absl::StatusOr<ModelPtr> MakeWithin(int64_t bytes, const bundle::VersionFolder& folder)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<ModelPtr> Make(const bundle::VersionFolder& folder) const;
-  absl::StatusOr<ModelPtr> ReadAndCompile(const std::string& path) const;
+  absl::StatusOr<ModelPtr> ReadAndCompile(const std::string& path,
+                                          const Interruption* interruption) const;
   void Tell(const std::string& model_name, bool good, absl::Duration took) const;
   absl::Status CheckBudget(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t HeldLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -346,7 +346,7 @@ TEST_F(HangTest, WhatCannotBeInterruptedHoldsUpNobodyElse) {
   EXPECT_TRUE(Decode(hanging_, {1, 2})->Wait().ok());
 }
 
-// At load an interruption of the thread that loads ends what the model is tried with.
+// At load an interruption ends what the model is tried with.
 TEST(LoadInterruptionTest, EndsWarmUp) {
   const ModelPtr model = Compiled(HangingBundle(RandomTable(31)));
   std::string ids;
@@ -357,13 +357,27 @@ TEST(LoadInterruptionTest, EndsWarmUp) {
       absl::StrCat("{\"source\":{\"ids\":{\"ids\":[", ids, "]}},\"options\":{}}\n");
   Interruption interruption;
   absl::Status status;
-  std::thread loads([&] {
-    const Interruption::Scope scope(&interruption);
-    status = WarmUp(model, line, {});
-  });
+  WarmUpOptions options;
+  options.interruption = &interruption;
+  std::thread loads([&] { status = WarmUp(model, line, options); });
   interruption.Raise();
   loads.join();
   EXPECT_THAT(status.message(), testing::HasSubstr("interrupted"));
+}
+
+// Precision `auto` compiles on two threads.
+TEST(LoadInterruptionTest, EndsEveryCompilation) {
+  bundle::Bundle bundle = HangingBundle(RandomTable(31));
+  bundle.encoder = engine_testing::HangingEncoder(/*always=*/true);
+  Interruption interruption;
+  interruption.Raise();
+  CompileOptions options;
+  options.context.interruption = &interruption;
+  for (const v1::Precision precision : {v1::PRECISION_F32, v1::PRECISION_AUTO}) {
+    options.precision = precision;
+    EXPECT_THAT(DecodeModel::Compile(bundle, options).status().message(),
+                testing::HasSubstr("interrupted"));
+  }
 }
 
 }  // namespace

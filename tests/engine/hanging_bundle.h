@@ -47,7 +47,7 @@ inline testing_support::GraphBuilder::Value SlowZeros(testing_support::GraphBuil
   return graph.Add("Multiply", {out, graph.Constant(ops::Tensor::Scalar(0.0f))});
 }
 
-inline ops::Graph HangingEncoder() {
+inline ops::Graph HangingEncoder(bool always = false) {
   testing_support::GraphBuilder graph;
   const auto source = graph.Parameter("source", ops::DType::kI64, {-1, -1});
   const auto sum = graph.Add("ReduceSum", {source, graph.Ints({1})}, {{"keep_dims", false}});
@@ -56,7 +56,8 @@ inline ops::Graph HangingEncoder() {
                      {{"destination_type", std::string("i64")}});
   };
   const auto floats = graph.Add("Convert", {sum}, {{"destination_type", std::string("f32")}});
-  const auto zeros = graph.Add("Convert", {SlowZeros(graph, floats, is(kHangsInEncoder))},
+  const auto hangs = graph.Add("Maximum", {is(kHangsInEncoder), graph.Int(always ? 1 : 0)});
+  const auto zeros = graph.Add("Convert", {SlowZeros(graph, floats, hangs)},
                                {{"destination_type", std::string("i64")}});
   const auto state = graph.Add("FloorMod", {sum, graph.Int(kStates)});
   graph.Result("first_state", graph.Add("Add", {state, zeros}));

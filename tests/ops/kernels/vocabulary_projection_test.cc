@@ -120,7 +120,7 @@ void ExpectScansEqual(const Problem& problem, Precision precision, int threads, 
   const VocabularyProjection projection = problem.Make(precision);
   const ConstMatrix<float> hidden = problem.rows();
   std::vector<float> scores(static_cast<size_t>(hidden.rows * problem.vocabulary));
-  projection.Scores(threads, hidden,
+  projection.Scores({threads}, hidden,
                     {scores.data(), hidden.rows, problem.vocabulary, problem.vocabulary});
   std::vector<std::unique_ptr<Rules>> rules;
   std::vector<RowScan> scans(static_cast<size_t>(hidden.rows));
@@ -131,7 +131,7 @@ void ExpectScansEqual(const Problem& problem, Precision precision, int threads, 
                     absl::UnknownError("")});
   }
   VocabularyProjection::Scratch scratch;
-  projection.Scan(threads, hidden, absl::MakeSpan(rows), scratch);
+  projection.Scan({threads}, hidden, absl::MakeSpan(rows), scratch);
   for (size_t i = 0; i < rows.size(); ++i) {
     RowScan expected;
     const absl::Status status =
@@ -194,14 +194,14 @@ void ExpectScansOfWholeRows(const Problem& problem, const VocabularyProjection& 
   const auto vocabulary = static_cast<size_t>(problem.vocabulary);
   std::vector<float> scores(rules.size() * vocabulary);
   projection.Scores(
-      1, problem.rows(),
+      {1}, problem.rows(),
       {scores.data(), static_cast<int64_t>(rules.size()), problem.vocabulary, problem.vocabulary});
   std::vector<RowScan> scans(rules.size());
   std::vector<VocabularyProjection::Row> rows;
   for (size_t i = 0; i < rules.size(); ++i) {
     rows.push_back({&rules[i], 3, &scans[i], absl::OkStatus()});
   }
-  projection.Scan(2, problem.rows(), absl::MakeSpan(rows), scratch);
+  projection.Scan({2}, problem.rows(), absl::MakeSpan(rows), scratch);
   for (size_t i = 0; i < rules.size(); ++i) {
     RowScan expected;
     const auto line = absl::MakeConstSpan(scores).subspan(i * vocabulary, vocabulary);
@@ -358,7 +358,7 @@ TEST_P(VocabularyProjectionTest, WhatIsNoNumberConcernsItsRowAlone) {
     rows.push_back({rows.size() == 5 ? &wrong : &none, 3, &scan, absl::OkStatus()});
   }
   VocabularyProjection::Scratch scratch;
-  projection.Scan(1, problem.rows(), absl::MakeSpan(rows), scratch);
+  projection.Scan({1}, problem.rows(), absl::MakeSpan(rows), scratch);
   for (const size_t row : {0, 2, 3}) {
     EXPECT_TRUE(rows[row].status.ok()) << rows[row].status;
     EXPECT_EQ(scans[row].best.size(), 3u);

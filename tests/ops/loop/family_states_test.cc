@@ -165,12 +165,11 @@ TEST_P(FamilyStates, RowsGetWhatTheyGetAlone) {
     LoopBody::RowScratch other;
     std::vector<Tensor> again = old;
     std::vector<Tensor> again_results;
-    {
-      const Interruption::Scope scope(&interruption);
-      EXPECT_TRUE(absl::IsCancelled(
-          body->StepRows(ExecutionContext(), {{&request, 1}, {&count, 1}, parents, {&x, 1}, starts},
-                         other, again, again_results)));
-    }
+    ExecutionContext interrupted;
+    interrupted.interruption = &interruption;
+    EXPECT_TRUE(absl::IsCancelled(
+        body->StepRows(interrupted, {{&request, 1}, {&count, 1}, parents, {&x, 1}, starts}, other,
+                       again, again_results)));
     body->RestoreStates(other, again);
     const std::vector<int32_t> all_rows = Ascending(static_cast<int32_t>(rows));
     const auto rest = absl::MakeConstSpan(all_rows).subspan(1);

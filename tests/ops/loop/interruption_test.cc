@@ -47,8 +47,9 @@ TEST_P(Interrupted, ALoopOfManyIterations) {
   std::vector<Tensor> outputs;
   absl::Status status;
   std::thread runs([&] {
-    const Interruption::Scope scope(&interruption);
-    status = (*model)->Run(ExecutionContext(), inputs, outputs);
+    ExecutionContext context;
+    context.interruption = &interruption;
+    status = (*model)->Run(context, inputs, outputs);
   });
   interruption.Raise();  // at any moment of the run
   runs.join();
@@ -57,19 +58,19 @@ TEST_P(Interrupted, ALoopOfManyIterations) {
 
 INSTANTIATE_TEST_SUITE_P(Loops, Interrupted, ::testing::Bool());
 
-TEST(InterruptionTest, HasTheOneOfItsThreadForAParent) {
-  EXPECT_EQ(Interruption::current(), nullptr);
+TEST(InterruptionTest, IsRaisedWhileItsParentIs) {
   Interruption outer;
-  const Interruption::Scope scope(&outer);
-  EXPECT_EQ(Interruption::current(), &outer);
-  Interruption inner;
+  Interruption inner(&outer);
+  ExecutionContext context;
+  EXPECT_TRUE(context.CheckInterruption().ok());
+  context.interruption = &inner;
   EXPECT_FALSE(inner.raised());
   outer.Raise();
   EXPECT_TRUE(inner.raised());
   EXPECT_FALSE(inner.raised_here());
-  EXPECT_TRUE(absl::IsCancelled(Interruption::CheckCurrent()));
+  EXPECT_TRUE(absl::IsCancelled(context.CheckInterruption()));
   outer.Reset();
-  EXPECT_TRUE(Interruption::CheckCurrent().ok());
+  EXPECT_TRUE(context.CheckInterruption().ok());
 }
 
 }  // namespace

@@ -266,13 +266,14 @@ TEST_P(Positions, HaveTheBitsOfSingleSteps) {
       }
       const Tensor slice = TokensOf(tokens);
       const LoopBody::RowStep together{requests, counts, parents, {&slice, 1}, starts, in_place};
+      Interruption interruption;
+      interruption.Raise();
+      ExecutionContext interrupted;
+      interrupted.interruption = &interruption;
       if (!in_place && random.Pick(2) == 0) {
         // Interrupted, and made again by rows that continue themselves.
-        Interruption interruption;
-        interruption.Raise();
-        const Interruption::Scope scope(&interruption);
-        ASSERT_TRUE(absl::IsCancelled(
-            body->StepRows(ExecutionContext(), together, scratch, states, results)));
+        ASSERT_TRUE(
+            absl::IsCancelled(body->StepRows(interrupted, together, scratch, states, results)));
         body->RestoreStates(scratch, states);
         for (size_t row = 0; row < parents.size(); ++row) {
           parents[row] =
@@ -280,9 +281,10 @@ TEST_P(Positions, HaveTheBitsOfSingleSteps) {
         }
         starts.clear();
       }
+      // A step in place goes on to its end.
       const absl::Status status = body->StepRows(
-          ExecutionContext(), {requests, counts, parents, {&slice, 1}, starts, in_place}, scratch,
-          states, results);
+          in_place ? interrupted : ExecutionContext(),
+          {requests, counts, parents, {&slice, 1}, starts, in_place}, scratch, states, results);
       ASSERT_TRUE(status.ok()) << seed << ' ' << status;
       for (size_t row = 0; row < parents.size(); ++row) {
         const auto at = static_cast<int64_t>(row);
