@@ -1,16 +1,10 @@
-// What stands behind engine.h: admission in front of schedulers, and a supervisor that looks after
-// them.
-#include <pthread.h>
-
+// What stands behind engine.h: admission in front of schedulers, and a watchdog: the supervisor's
+// thread, which looks after what their workers have under way.
 #include <atomic>
-#include <functional>
 #include <new>
 #include <optional>
-#include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "engine/queue/admission.h"
@@ -23,91 +17,12 @@
 #include "include/beamwright/engine.h"
 #include "ops/base/cpu.h"
 #include "ops/base/fault_point.h"
+#include "ops/base/periodic_thread.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 
 namespace beamwright::engine {
 namespace {
-
-// Supervisor: a thread that looks after other threads again and again while they have work.
-//
-class Supervisor {
- public:
-  static constexpr absl::Duration kInterval = absl::Milliseconds(20);
-
-  // Calls `look` every kInterval while `has_work`, on a separate thread.
-  Supervisor(std::function<bool()> has_work, std::function<void()> look);
-  ~Supervisor();
-  Supervisor(const Supervisor&) = delete;
-  Supervisor& operator=(const Supervisor&) = delete;
-
-  // To be called when there may be work again. A load unless the thread sleeps.
-  void WorkHasCome();
-
- private:
-  void Run();
-
-  const std::function<bool()> has_work_;
-  const std::function<void()> look_;
-  std::atomic<bool> sleeps_{false};
-  absl::Mutex mutex_;
-  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stops_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the others
-};
-
-// Looks without work until it sleeps: one request after the other does not wake it each time.
-constexpr int kIdleLooks = 50;
-
-Supervisor::Supervisor(std::function<bool()> has_work, std::function<void()> look)
-    : has_work_(std::move(has_work)), look_(std::move(look)), thread_([this] { Run(); }) {}
-
-Supervisor::~Supervisor() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stops_ = true;
-    woken_ = true;
-  }
-  thread_.join();
-}
-
-void Supervisor::WorkHasCome() {
-  // Either this sees that the thread sleeps, or the thread, which looks once more, sees the work.
-  if (sleeps_.load()) {
-    absl::MutexLock lock(&mutex_);
-    woken_ = true;
-  }
-}
-
-void Supervisor::Run() {
-  pthread_setname_np(pthread_self(), "bw-supervisor");
-  int idle_looks = 0;
-  for (;;) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (idle_looks < kIdleLooks) {
-        mutex_.AwaitWithTimeout(absl::Condition(&stops_), kInterval);
-      } else {
-        sleeps_.store(true);
-        if (!has_work_()) {
-          mutex_.Await(absl::Condition(&woken_));
-        }
-        sleeps_.store(false);
-        woken_ = false;
-        idle_looks = 0;
-      }
-      if (stops_) {
-        return;
-      }
-    }
-    if (has_work_()) {
-      idle_looks = 0;
-      look_();
-    } else {
-      ++idle_looks;
-    }
-  }
-}
 
 class StreamingEngine : public Engine {
  public:
@@ -116,7 +31,7 @@ class StreamingEngine : public Engine {
     for (int number = 0; number < options_.MostStreams(); ++number) {
       schedulers_.push_back(std::make_unique<Scheduler>(options_, number, admission_, quarantine_));
     }
-    supervisor_.emplace([this] { return !admission_.idle(); }, [this] { Look(); });
+    supervisor_.emplace("bw-supervisor", [this] { return Look(); });
   }
   ~StreamingEngine() override {
     Drain();
@@ -188,15 +103,40 @@ class StreamingEngine : public Engine {
     if (!status.ok() && *request != nullptr) {  // what was lost on the way has its answer
       (*request)->Fail(status);
     }
-    supervisor_->WorkHasCome();
+    WakeSupervisor();
   }
 
-  void Look() {
+  // The supervisor's work: looks after the schedulers while there are requests. When to look again.
+  absl::Duration Look() {
+    constexpr absl::Duration kInterval = absl::Milliseconds(20);
+    // Looks without requests until it sleeps: one request after the other does not wake it each
+    // time.
+    constexpr int kIdleLooks = 50;
+    if (admission_.idle()) {
+      if (++idle_looks_ < kIdleLooks) {
+        return kInterval;
+      }
+      idle_looks_ = 0;
+      // Either WakeSupervisor sees that it sleeps, or this sees the request.
+      sleeps_.store(true);
+      if (admission_.idle()) {
+        return absl::InfiniteDuration();
+      }
+      sleeps_.store(false);
+    }
+    idle_looks_ = 0;
     admission_.LookForDead();
     const absl::Status end = admission_.end();
     const absl::Time now = SteadyNow();
     for (const auto& scheduler : schedulers_) {
       scheduler->Look(now, end);
+    }
+    return kInterval;
+  }
+  // There is a request. A load unless the supervisor sleeps.
+  void WakeSupervisor() {
+    if (sleeps_.load() && sleeps_.exchange(false)) {
+      supervisor_->Hurry();
     }
   }
 
@@ -204,7 +144,9 @@ class StreamingEngine : public Engine {
   Admission admission_;
   Quarantine quarantine_;
   std::vector<std::unique_ptr<Scheduler>> schedulers_;  // they use the others
-  std::optional<Supervisor> supervisor_;                // looks at them
+  std::atomic<bool> sleeps_{false};                     // the supervisor
+  int idle_looks_ = 0;                                  // the supervisor's own
+  std::optional<PeriodicThread> supervisor_;            // looks at them
 };
 
 template <typename Answer, typename Start>

@@ -17,6 +17,13 @@ PeriodicThread::PeriodicThread(const char* name, absl::Duration interval,
         }
       }) {}
 
+PeriodicThread::PeriodicThread(const char* name, std::function<absl::Duration()> work)
+    : thread_([this, name, work = std::move(work)] {
+        pthread_setname_np(pthread_self(), name);
+        while (WaitForTurn(work())) {
+        }
+      }) {}
+
 PeriodicThread::~PeriodicThread() {
   {
     absl::MutexLock lock(&mutex_);

@@ -17,6 +17,8 @@ class PeriodicThread {
   // Calls `work` after each `interval`, which counts from the end of the last call and is 1 ms at
   // least. `name`: for top and the like, at most 15 bytes, a literal.
   PeriodicThread(const char* name, absl::Duration interval, std::function<void()> work);
+  // Calls `work` at once, and then each time after what it returned.
+  PeriodicThread(const char* name, std::function<absl::Duration()> work);
   // Waits for a call that runs; no other follows.
   ~PeriodicThread();
   PeriodicThread(const PeriodicThread&) = delete;

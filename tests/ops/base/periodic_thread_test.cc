@@ -21,6 +21,25 @@ TEST(PeriodicThreadTest, WorksAgainAndAgain) {
   calls.Wait();
 }
 
+TEST(PeriodicThreadTest, WorkSaysWhenItIsCalledAgain) {
+  absl::Notification second;
+  absl::Notification third;
+  int calls = 0;
+  PeriodicThread thread("test", [&] {
+    ++calls;
+    if (calls == 2) {
+      second.Notify();
+    } else if (calls == 3) {
+      third.Notify();
+    }
+    return calls == 1 ? absl::ZeroDuration() : absl::InfiniteDuration();
+  });
+  second.WaitForNotification();
+  EXPECT_FALSE(third.HasBeenNotified());
+  thread.Hurry();
+  third.WaitForNotification();
+}
+
 TEST(PeriodicThreadTest, HurryDoesNotWaitForTheInterval) {
   absl::Notification called;
   PeriodicThread thread("test", absl::InfiniteDuration(), [&] { called.Notify(); });
