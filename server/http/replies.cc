@@ -128,8 +128,9 @@ absl::Status Refusal(int http_status) {
           absl::DeadlineExceededError("the request took too long to arrive as a whole"),
           status::reason::kTooSlow);
     case 413:
-      return status::WithReason(Invalid("the body is larger than this server takes"),
-                                status::reason::kTooLarge);
+      return status::WithReason(
+          Invalid("the body is larger than this server takes (http-max-body-bytes)"),
+          status::reason::kTooLarge);
     case 414:
       return status::WithReason(Invalid("the path is too long"), status::reason::kTooLarge);
     case 415:

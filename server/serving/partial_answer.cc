@@ -1,6 +1,7 @@
 #include "server/serving/partial_answer.h"
 
 #include "engine/request/answer_text.h"
+#include "engine/request/words.h"
 
 namespace beamwright::serving {
 
@@ -23,6 +24,24 @@ v1::Hypothesis MakeProvisional(const engine::DecodeModel& model, const TextEnd& 
                                    end.stop_strings.get(), /*unfinished=*/true));
   made.set_score(hypothesis.score);
   return made;
+}
+
+void SetWords(const engine::DecodeModel& model, v1::RecognizedSegment& segment) {
+  segment.clear_words();
+  if (segment.hypotheses().empty() || model.config().frame_ms() <= 0) {
+    return;
+  }
+  engine::FillWords(model, *segment.mutable_hypotheses());
+  for (v1::Word& word : *segment.mutable_hypotheses(0)->mutable_words()) {
+    if (word.has_begin_ms()) {
+      word.set_begin_ms(segment.begin_ms() + word.begin_ms());
+      word.set_end_ms(segment.begin_ms() + word.end_ms());
+      *segment.add_words() = std::move(word);
+    }
+  }
+  for (v1::Hypothesis& hypothesis : *segment.mutable_hypotheses()) {
+    hypothesis.clear_words();
+  }
 }
 
 }  // namespace beamwright::serving

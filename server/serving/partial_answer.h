@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "beamwright/v1/decode.pb.h"
+#include "beamwright/v1/recognize.pb.h"
 #include "engine/model/decode_model.h"
 #include "engine/request/call.h"
 
@@ -34,6 +35,10 @@ void TakeStable(const engine::DecodeModel& model, const TextEnd& end, StablePref
 // With tokens, their frames, text and score.
 v1::Hypothesis MakeProvisional(const engine::DecodeModel& model, const TextEnd& end,
                                const engine::Provisional& hypothesis);
+
+// Sets the words of the segment: those of its best hypothesis that have times, in the source. None
+// if the model does not say how long a frame is.
+void SetWords(const engine::DecodeModel& model, v1::RecognizedSegment& segment);
 
 }  // namespace beamwright::serving
 

@@ -28,9 +28,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/model/parts.h"
+#include "engine/options/decode_options.h"
 #include "engine/request/prepared_source.h"
 #include "engine/request/sound_source.h"
-#include "engine/request/words.h"
 #include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
@@ -264,6 +264,7 @@ absl::Status Recognition::ReadConfig(const v1::RecognizeConfig& config) {
     return AtConfig(options.status());
   }
   options_ = *std::move(options);
+  writes_times_ = options_->search.processors.first_timestamp >= 0;
   BW_RETURN_IF_ERROR(OpenRewriter());
   call_ = EngineOptions(core_, caller_);
   call_.num_provisional = !config.provisional() ? 0
@@ -535,19 +536,7 @@ v1::RecognizedSegment Recognition::MakeSegment(engine::Segment segment,
   for (v1::Hypothesis& hypothesis : segment.hypotheses) {
     *made.add_hypotheses() = std::move(hypothesis);
   }
-  if (made.hypotheses_size() > 0 && summary_.frame_ms() > 0) {
-    engine::FillWords(*model_, *made.mutable_hypotheses());
-    for (v1::Word& word : *made.mutable_hypotheses(0)->mutable_words()) {
-      if (word.has_begin_ms()) {
-        word.set_begin_ms(made.begin_ms() + word.begin_ms());
-        word.set_end_ms(made.begin_ms() + word.end_ms());
-        *made.add_words() = std::move(word);
-      }
-    }
-    for (v1::Hypothesis& hypothesis : *made.mutable_hypotheses()) {
-      hypothesis.clear_words();
-    }
-  }
+  SetWords(*model_, made);
   summary_.set_num_segments(summary_.num_segments() + 1);
   summary_.set_num_frames(segment.first_frame + segment.num_frames);
   return made;

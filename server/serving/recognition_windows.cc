@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/model/parts.h"
+#include "engine/options/decode_options.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
@@ -31,7 +32,6 @@ SoundWindows::Window RestOf(const SoundWindows::Window& window, double from_ms,
 
 absl::Status Recognition::SetWindowLanguage(const v1::RecognizeConfig& config) {
   const std::string& language = config.language();
-  writes_times_ = model_->parts().frames == nullptr && WritesTimes(*model_, asked_);
   if (LanguageOf(*model_, asked_).empty()) {
     return language.empty() || language == kAnyLanguage
                ? absl::OkStatus()
@@ -197,7 +197,8 @@ void Recognition::OnWindow(absl::StatusOr<v1::Decoded> answer) {
     }
     v1::RecognizedSegment made = MakeSegment(std::move(segment), &window_);
     if (writes_times_) {
-      TimedSegments timed = SplitAtTimes(*model_, std::move(made));
+      TimedSegments timed =
+          SplitAtTimes(*model_, options_->search.processors.first_timestamp, std::move(made));
       summary_.set_num_segments(summary_.num_segments() - 1 +
                                 static_cast<int>(timed.segments.size()));
       for (v1::RecognizedSegment& part : timed.segments) {

@@ -7,8 +7,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
 #include "engine/status/fault.h"
+#include "ops/base/status.h"
 
 namespace beamwright::serving {
 namespace {
@@ -74,6 +76,11 @@ bool HearsLanguage(const engine::DecodeModel& model, const v1::DecodeOptions& op
 
 absl::StatusOr<std::shared_ptr<const engine::ResolvedOptions>> LanguageSearch(
     const engine::DecodeModel& model) {
+  const std::string key(1, '\0');  // no message begins with this byte
+  engine::OptionsCache& cache = model.parts().resolved_options;
+  if (auto known = cache.Find(key); known != nullptr) {
+    return known;
+  }
   v1::DecodeOptions options;
   options.set_beam_size(1);
   for (int32_t id = 0; id < model.target_vocabulary_size(); ++id) {
@@ -82,7 +89,10 @@ absl::StatusOr<std::shared_ptr<const engine::ResolvedOptions>> LanguageSearch(
     }
   }
   // The bundle's options have the prefix, and suppress tokens of languages.
-  return engine::ResolveWithoutDefaults(model, options);
+  BW_ASSIGN_OR_RETURN(std::shared_ptr<const engine::ResolvedOptions> made,
+                      engine::ResolveWithoutDefaults(model, options));
+  cache.Add(key, made);
+  return made;
 }
 
 std::string LanguageOf(const engine::DecodeModel& model, const v1::Decoded& answer) {

@@ -18,17 +18,6 @@ namespace {
 constexpr double kMsATime = 20;
 constexpr double kLeastMs = 500;  // that are heard again, or are behind us
 
-int32_t FirstTime(const engine::DecodeModel& model) { return model.target().TokenId("<|0.00|>"); }
-int32_t NoTimes(const engine::DecodeModel& model) {
-  return model.target().TokenId("<|notimestamps|>");
-}
-
-const v1::TargetTokens& PrefixOf(const engine::DecodeModel& model,
-                                 const v1::DecodeOptions& options) {
-  return options.has_target_prefix() ? options.target_prefix()
-                                     : model.config().default_options().target_prefix();
-}
-
 // Takes tokens and closes segments at times.
 class Splitter {
  public:
@@ -78,30 +67,27 @@ class Splitter {
 
 }  // namespace
 
-bool WritesTimes(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
-  const auto& ids = PrefixOf(model, options).ids().ids();
-  return FirstTime(model) >= 0 && NoTimes(model) >= 0 &&
-         std::find(ids.begin(), ids.end(), NoTimes(model)) == ids.end();
-}
-
 void AskForTimes(const engine::DecodeModel& model, v1::DecodeOptions& options) {
-  if (FirstTime(model) < 0 || NoTimes(model) < 0) {
+  const int32_t none = model.target().TokenId("<|notimestamps|>");
+  if (none < 0 || model.target().TokenId("<|0.00|>") < 0) {
     return;
   }
-  const v1::TargetTokens prefix = PrefixOf(model, options);
+  const v1::TargetTokens prefix = options.has_target_prefix()
+                                      ? options.target_prefix()
+                                      : model.config().default_options().target_prefix();
   auto& ids = *options.mutable_target_prefix()->mutable_ids();
   ids.clear_ids();
   for (const int32_t id : prefix.ids().ids()) {
-    if (id != NoTimes(model)) {
+    if (id != none) {
       ids.add_ids(id);
     }
   }
 }
 
-TimedSegments SplitAtTimes(const engine::DecodeModel& model, v1::RecognizedSegment whole) {
+TimedSegments SplitAtTimes(const engine::DecodeModel& model, int32_t first,
+                           v1::RecognizedSegment whole) {
   TimedSegments found;
-  const int32_t first = FirstTime(model);
-  if (first >= 0 && !whole.hypotheses().empty()) {
+  if (!whole.hypotheses().empty()) {
     const v1::Hypothesis& best = whole.hypotheses(0);
     const std::vector<int32_t>& ends = model.target().end_ids();
     int size = best.tokens_size();

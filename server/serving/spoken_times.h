@@ -11,8 +11,6 @@
 
 namespace beamwright::serving {
 
-// Whether answers have times.
-bool WritesTimes(const engine::DecodeModel& model, const v1::DecodeOptions& options);
 // Answers have times, if the model can write them.
 void AskForTimes(const engine::DecodeModel& model, v1::DecodeOptions& options);
 
@@ -24,8 +22,10 @@ struct TimedSegments {
 };
 
 // A window whose best hypothesis has times, as the segments between them: their texts and tokens
-// without the times. The window itself if it has none. Numbers follow on that of `whole`.
-TimedSegments SplitAtTimes(const engine::DecodeModel& model, v1::RecognizedSegment whole);
+// without the times. The window itself if it has none. Numbers follow on that of `whole`. first:
+// the token of the time 0 (search::ProcessorOptions::first_timestamp).
+TimedSegments SplitAtTimes(const engine::DecodeModel& model, int32_t first,
+                           v1::RecognizedSegment whole);
 
 }  // namespace beamwright::serving
 

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "absl/strings/str_replace.h"
-#include "engine/request/words.h"
 #include "ops/base/json_writer.h"
+#include "server/serving/partial_answer.h"
 
 namespace beamwright::websocket {
 namespace {
@@ -52,16 +52,10 @@ std::string SherpaJson::Write(const v1::RecognizedSegment& segment, bool is_fina
     json.Key(unknown).BeginArray().EndArray();
   }
   json.Key("words").BeginArray();
-  google::protobuf::RepeatedPtrField<v1::Hypothesis> said;
-  *said.Add() = best;
-  engine::FillWords(model_, said);
-  for (const v1::Word& word : said[0].words()) {
-    if (!word.has_begin_ms()) {
-      continue;
-    }
+  for (const v1::Word& word : segment.words()) {
     json.BeginObject().Key("word").String(word.text());
-    json.Key("start").Double(Seconds(word.begin_ms()));
-    json.Key("end").Double(Seconds(word.end_ms()));
+    json.Key("start").Double(Seconds(word.begin_ms() - segment.begin_ms()));
+    json.Key("end").Double(Seconds(word.end_ms() - segment.begin_ms()));
     json.Key("confidence").Double(std::round(word.confidence() * 1000) / 1000).EndObject();
   }
   json.EndArray();
@@ -102,6 +96,7 @@ void SherpaJson::Append(const v1::RecognizeResponse& message, bool is_complete,
   }
   if (is_last) {
     so_far_.clear_hypotheses();
+    so_far_.clear_words();
     texts.push_back(Write(waiting_.has_value() ? *waiting_ : so_far_, true, true));
     waiting_.reset();
     return;
@@ -116,6 +111,7 @@ void SherpaJson::Append(const v1::RecognizeResponse& message, bool is_complete,
     so_far_.clear_hypotheses();
     *so_far_.add_hypotheses() = message.provisional();
     so_far_.mutable_hypotheses()->Add(message.alternatives().begin(), message.alternatives().end());
+    serving::SetWords(model_, so_far_);
   }
   if (message.has_stable() || message.has_provisional()) {
     std::string text = Write(so_far_, false, false);
