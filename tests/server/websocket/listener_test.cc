@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/serving/partial_answer.h"
 #include "server/websocket/sherpa_json.h"
 #include "tests/e2e/becomes.h"
 #include "tests/engine/bundle/temp_bundle.h"
@@ -200,7 +201,10 @@ TEST_F(ListenerTest, WordsHaveTimes) {
     best.add_token_frames(token);
     best.add_token_durations(2);
   }
-  SherpaJson json(*models_->Lookup("chunks", "").value());
+  const auto model = models_->Lookup("chunks", "").value();
+  message.mutable_segments(0)->set_begin_ms(5000);  // times in the message count from here
+  serving::SetWords(*model, *message.mutable_segments(0));
+  SherpaJson json(*model);
   std::vector<std::string> texts;
   json.Append(message, false, texts);
   ASSERT_EQ(texts.size(), 1U);
