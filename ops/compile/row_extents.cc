@@ -71,11 +71,15 @@ RowInfo RowExtents::LookCloser(const Node& node, absl::Span<const RowInfo> rows,
       std::all_of(output.shape->begin(), output.shape->end(), is_independent)) {
     return kSameForAll;
   }
-  if ((node.op != "Broadcast" && node.op != "Tile") || inputs.size() != 2 || inputs[1] == nullptr ||
-      !inputs[1]->elements.has_value() ||
+  const bool reshapes = node.op == "Reshape" && rows[0].kind == Kind::kRows;
+  if ((node.op != "Broadcast" && node.op != "Tile" && !reshapes) || inputs.size() != 2 ||
+      inputs[1] == nullptr || !inputs[1]->elements.has_value() ||
       (rows[0].kind != Kind::kFixed && rows[0].kind != Kind::kRows) ||
       (rows[1].kind != Kind::kFixed && rows[1].kind != Kind::kExtent)) {
     return found;
+  }
+  if (reshapes) {
+    return Reshape(node, rows[0], *inputs[0]->shape, *inputs[1]->elements, found);
   }
   return node.op == "Broadcast" ? Broadcast(node, rows, *inputs[0], *inputs[1]->elements, found)
                                 : Tile(rows, *inputs[0], *inputs[1]->elements, found);
@@ -113,6 +117,37 @@ RowInfo RowExtents::Broadcast(const Node& node, absl::Span<const RowInfo> rows,
       return found;
     }
     result = RowInfo{Kind::kRows, static_cast<int>(axis), is_own ? rows[0].factor : extent.number};
+  }
+  return result.value_or(found);
+}
+
+// Rows of axes [.., factor * rows, ..] stay apart on the axis of the target that names their
+// number, if as many elements come before it: then one row after another fills the axes from there
+// on.
+RowInfo RowExtents::Reshape(const Node& node, const RowInfo& rows, const std::vector<Extent>& data,
+                            const std::vector<Extent>& target, const RowInfo& found) const {
+  const auto axis = static_cast<size_t>(rows.axis);
+  const bool copies = node.attributes.Bool("special_zero", true).value_or(true);
+  std::optional<RowInfo> result;
+  std::optional<Extent> before = Extent{};  // of the target, up to the rows
+  for (size_t i = 0; i < target.size(); ++i) {
+    const bool is_open = target[i] == Extent{-1, {}};
+    if (target[i] == Extent{0, {}} && (!copies || i >= data.size())) {
+      return found;
+    }
+    const Extent& extent = target[i] == Extent{0, {}} ? data[i] : target[i];
+    if (HasRows(extent)) {
+      if (result.has_value() || extent.symbols.size() != 1 || extent.number < 1 ||
+          axis >= data.size() || !before.has_value() ||
+          before != Product(absl::MakeSpan(data).first(axis))) {
+        return found;
+      }
+      result = RowInfo{Kind::kRows, static_cast<int>(i), extent.number};
+    } else if (is_open ? !result.has_value() : !extent.is_extent() || !IsIndependent(extent)) {
+      return found;
+    } else if (!result.has_value() && before.has_value()) {
+      before = Product(*before, extent);
+    }
   }
   return result.value_or(found);
 }

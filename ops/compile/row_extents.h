@@ -38,6 +38,8 @@ class RowExtents {
   bool HasRows(const Extent& extent) const;
   RowInfo Broadcast(const Node& node, absl::Span<const RowInfo> rows, const ValueExtents& data,
                     const std::vector<Extent>& target, const RowInfo& found) const;
+  RowInfo Reshape(const Node& node, const RowInfo& rows, const std::vector<Extent>& data,
+                  const std::vector<Extent>& target, const RowInfo& found) const;
   RowInfo Tile(absl::Span<const RowInfo> rows, const ValueExtents& data,
                const std::vector<Extent>& repeats, const RowInfo& found) const;
 

@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "ops/loop/model.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/run_graph.h"
 
 namespace beamwright::ops {
 namespace {
@@ -14,6 +17,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_support::GraphBuilder;
+
+Tensor CountingUp(Shape shape) {
+  Tensor tensor(DType::kF32, std::move(shape));
+  std::iota(tensor.mutable_data<float>(), tensor.mutable_data<float>() + tensor.num_elements(),
+            1.0f);
+  return tensor;
+}
 
 RowProof Prove(Graph graph, const RowInputs& inputs = {0, -1}) {
   RowProof proof;
@@ -161,6 +171,67 @@ TEST(RowProof, LengthsMayBeTheTimeAxis) {
   EXPECT_THAT(Prove(encoder()).reason, HasSubstr("longest"));
   // Of several numbers for each row nothing is known.
   EXPECT_THAT(Prove(encoder(/*has_lists=*/true), {0, 1}).reason, HasSubstr("longest"));
+}
+
+// What each row is computed to with others, and by itself.
+void ExpectAloneAsTogether(const Graph& graph, const Tensor& source) {
+  RowProof proof;
+  const auto model = Model::Compile(graph, Precision::kF32, {0, -1}, proof);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_TRUE(proof.separable) << proof.reason;
+  std::vector<Tensor> together;
+  const absl::Status status = (*model)->Run(ExecutionContext(), {{source}}, together);
+  ASSERT_TRUE(status.ok()) << status;
+  for (int64_t row = 0; row < source.dim(0); ++row) {
+    std::vector<Tensor> alone;
+    ASSERT_TRUE((*model)->Run(ExecutionContext(), {{source.Rows(row, row + 1)}}, alone).ok());
+    testing_support::ExpectSameBits({together[0].Rows(row, row + 1)}, alone);
+  }
+}
+
+// A graph that computes patterns of its own extents.
+class Traced : public GraphBuilder {
+ public:
+  Value ExtentOf(Value value, int64_t axis) {
+    return Add("Gather", {Add("ShapeOf", {value}), Ints({axis}), Int(0)});
+  }
+  Value Reshape(Value value, std::vector<Value> extents) {
+    const Value pattern = Add("Concat", std::move(extents), {{"axis", int64_t{0}}});
+    return Add("Reshape", {value, pattern}, {{"special_zero", false}}, "reshaped");
+  }
+};
+
+// Transformer-XL's shift, as NeMo and ESPnet are traced: a place more in front of each step's, the
+// axes the other way round, and the first of them dropped.
+TEST(RowProof, ShiftedPlacesOfARowStayItsOwn) {
+  Traced graph;
+  const auto x = graph.Parameter("x", DType::kF32, {-1, -1, 4});
+  const auto rows = graph.ExtentOf(x, 0);
+  const auto time = graph.ExtentOf(x, 1);
+  const auto scores = graph.Add("MatMul", {x, x}, {{"transpose_b", true}});
+  const auto padded = graph.Add("Pad", {scores, graph.Ints({0, 0, 1}), graph.Ints({0, 0, 0})},
+                                {{"pad_mode", std::string("constant")}});
+  const auto turned = graph.Reshape(padded, {rows, graph.Ints({-1}), time});
+  const auto shifted = graph.Add(
+      "Slice", {turned, graph.Ints({1}), graph.Ints({1 << 30}), graph.Ints({1}), graph.Ints({1})});
+  graph.Result("y", graph.Reshape(shifted, {rows, time, time}));
+  ExpectAloneAsTogether(graph.Build(), CountingUp({3, 5, 4}));
+}
+
+TEST(RowProof, ReshapesThatMixRowsAreNone) {
+  const auto turned = [](bool has_time_first) {
+    Traced graph;
+    const auto x = graph.Parameter("x", DType::kF32, {-1, -1, 4});
+    const auto rows = graph.ExtentOf(x, 0);
+    const auto time = graph.ExtentOf(x, 1);
+    const auto t = graph.Add("Transpose", {x, graph.Ints({1, 0, 2})});
+    graph.Result("y", has_time_first
+                          ? graph.Reshape(t, {time, rows, graph.Ints({2}), graph.Ints({-1})})
+                          : graph.Reshape(t, {rows, graph.Ints({2}), time, graph.Ints({-1})}));
+    return Prove(graph.Build());
+  };
+  EXPECT_THAT(turned(false).reason, HasSubstr("'reshaped'"));
+  EXPECT_TRUE(turned(true).separable) << turned(true).reason;
 }
 
 }  // namespace
