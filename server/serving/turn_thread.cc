@@ -1,11 +1,10 @@
 #include "server/serving/turn_thread.h"
 
-#include <pthread.h>
-
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/serving_state.h"
 
@@ -29,16 +28,9 @@ absl::Status OutcomeOf(const engine::Ticket& ticket, absl::Time now) {
 }  // namespace
 
 TurnThread::TurnThread(const char* name, int most_calls)
-    : queue_(engine::QueueLimits{most_calls}), thread_([this, name] { Run(name); }) {}
+    : queue_(engine::QueueLimits{most_calls}), thread_(name) {}
 
-TurnThread::~TurnThread() {
-  End(ShuttingDown());
-  {
-    absl::MutexLock lock(&mutex_);
-    stop_ = true;
-  }
-  thread_.join();
-}
+TurnThread::~TurnThread() { End(ShuttingDown()); }
 
 absl::Status TurnThread::Post(const Caller& caller, Work work) {
   auto turn = std::make_unique<Turn>();
@@ -50,8 +42,13 @@ absl::Status TurnThread::Post(const Caller& caller, Work work) {
   turn->accepted = SteadyNow();
   turn->work = std::move(work);
   std::unique_ptr<engine::Ticket> ticket = std::move(turn);
-  absl::MutexLock lock(&mutex_);
-  return end_.ok() ? queue_.Push(ticket, ticket->accepted) : end_;
+  {
+    absl::MutexLock lock(&mutex_);
+    BW_RETURN_IF_ERROR(end_);
+    BW_RETURN_IF_ERROR(queue_.Push(ticket, ticket->accepted));
+  }
+  thread_.Post([this] { RunNext(); });
+  return absl::OkStatus();
 }
 
 void TurnThread::End(const absl::Status& why) {
@@ -59,35 +56,29 @@ void TurnThread::End(const absl::Status& why) {
   end_ = end_.ok() ? why : end_;
 }
 
-void TurnThread::Run(const char* name) {
-  pthread_setname_np(pthread_self(), name);
+void TurnThread::RunNext() {
   engine::FairQueue::Room room;
   room.rows = 1;
   room.bytes = std::numeric_limits<int64_t>::max();
-  while (true) {
-    std::vector<std::unique_ptr<engine::Ticket>> tickets;  // dead ones, and the next one
-    const engine::Ticket* next = nullptr;
-    absl::Status end;
-    {
-      absl::MutexLock lock(&mutex_, absl::Condition(this, &TurnThread::HasWork));
-      if (queue_.size() == 0) {
-        return;  // stop_
-      }
-      end = end_;
-      tickets = queue_.TakeDead(SteadyNow());
-      if (std::unique_ptr<engine::Ticket> ticket = queue_.Pop(room); ticket != nullptr) {
-        next = ticket.get();
-        tickets.push_back(std::move(ticket));
-      }
+  std::vector<std::unique_ptr<engine::Ticket>> tickets;  // dead ones, and the next one
+  const engine::Ticket* next = nullptr;
+  absl::Status end;
+  {
+    absl::MutexLock lock(&mutex_);
+    end = end_;
+    tickets = queue_.TakeDead(SteadyNow());
+    if (std::unique_ptr<engine::Ticket> ticket = queue_.Pop(room); ticket != nullptr) {
+      next = ticket.get();
+      tickets.push_back(std::move(ticket));
     }
-    for (const std::unique_ptr<engine::Ticket>& ticket : tickets) {
-      const absl::Status outcome = OutcomeOf(*ticket, SteadyNow());
-      static_cast<Turn&>(*ticket).work(outcome.ok() ? end : outcome);
-    }
-    if (next != nullptr) {
-      absl::MutexLock lock(&mutex_);
-      queue_.Ended(next->tenant, next->rows, next->call, next->client);
-    }
+  }
+  for (const std::unique_ptr<engine::Ticket>& ticket : tickets) {
+    const absl::Status outcome = OutcomeOf(*ticket, SteadyNow());
+    static_cast<Turn&>(*ticket).work(outcome.ok() ? end : outcome);
+  }
+  if (next != nullptr) {
+    absl::MutexLock lock(&mutex_);
+    queue_.Ended(next->tenant, next->rows, next->call, next->client);
   }
 }
 

@@ -7,13 +7,13 @@
 
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/queue/fair_queue.h"
 #include "server/serving/caller.h"
+#include "server/serving/task_thread.h"
 
 namespace beamwright::serving {
 
@@ -38,14 +38,13 @@ class TurnThread {
   void End(const absl::Status& why);
 
  private:
-  void Run(const char* name);
-  bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stop_ || queue_.size() > 0; }
+  // Posted once for each call: gives the next one its turn, and ends those that are dead.
+  void RunNext();
 
   absl::Mutex mutex_;
   engine::FairQueue queue_ ABSL_GUARDED_BY(mutex_);
   absl::Status end_ ABSL_GUARDED_BY(mutex_);  // OK until End
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the others
+  TaskThread thread_;                         // last: it uses the others
 };
 
 }  // namespace beamwright::serving
