@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "engine/queue/admission.h"
 #include "engine/request/prefix_cache.h"
+#include "engine/request/prepared_source.h"
 #include "engine/request/quarantine.h"
 #include "engine/request/saved_state.h"
 #include "engine/request/search_kind.h"
@@ -41,8 +42,23 @@ class StreamingEngine : public Engine {
   void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
                       std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
                       Callback done) override {
-    Accept([&] { return model->search().MakeRequest(options_, model, source, *options, call); },
-           std::move(done));
+    Accept(
+        [&]() -> absl::StatusOr<std::unique_ptr<Request>> {
+          BW_ASSIGN_OR_RETURN(PreparedSource prepared,
+                              PrepareSource(*model, source, options_.state_key));
+          return model->search().MakeRequest(options_, model, std::move(prepared), *options, call);
+        },
+        std::move(done));
+  }
+
+  void DecodePrepared(std::shared_ptr<const DecodeModel> model, PreparedSource source,
+                      std::shared_ptr<const ResolvedOptions> options, const CallOptions& call,
+                      Callback done) override {
+    Accept(
+        [&] {
+          return model->search().MakeRequest(options_, model, std::move(source), *options, call);
+        },
+        std::move(done));
   }
 
   void Recognize(std::shared_ptr<const DecodeModel> model,

@@ -58,7 +58,7 @@ int64_t StateBytes(const DecodeModel& model) {
 // Sets whether the request returns its state and uses the prefix cache. After SetPrice and with a
 // search.
 absl::Status SetStates(const EngineOptions& limits, const DecodeModel& model, bool returns_state,
-                       absl::string_view signature, BeamRequest& request) {
+                       BeamRequest& request) {
   if (returns_state) {
     BW_RETURN_IF_ERROR(CheckPortable(model, "options.return_state"));
     request.returns_state = true;
@@ -69,7 +69,9 @@ absl::Status SetStates(const EngineOptions& limits, const DecodeModel& model, bo
       search.constraints.prefix.size() >= PrefixCache::kLeastTokens && search.scorers.empty() &&
       search.num_top_tokens == 0 && search.trace == 0) {
     request.prefix_cache = limits.prefix_cache;
-    request.set_origin(absl::StrCat(model.parts().fingerprint, model.numerics(), signature));
+    const std::optional<SavedState>& state = request.source.state;
+    request.set_origin(absl::StrCat(model.parts().fingerprint, model.numerics(),
+                                    state.has_value() ? state->signature : ""));
   }
   return absl::OkStatus();
 }
@@ -107,10 +109,10 @@ absl::Status SetPrice(const EngineOptions& limits, const DecodeModel& model,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeRequest(
-    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model, const v1::Source& source,
+    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model, PreparedSource source,
     const ResolvedOptions& options, const CallOptions& call) const {
   std::unique_ptr<BeamRequest> request = NewRequest(call);
-  BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source, limits.state_key));
+  request->source = std::move(source);
   BW_ASSIGN_OR_RETURN(search::SearchOptions search,
                       OptionsForSource(*model, options, request->source));
   if (request->source.state.has_value()) {
@@ -128,8 +130,7 @@ absl::StatusOr<std::unique_ptr<Request>> BeamSearchKind::MakeRequest(
   }
   BW_ASSIGN_OR_RETURN(search::BeamSearch beam_search, search::BeamSearch::Create(search));
   request->search = std::move(beam_search);
-  BW_RETURN_IF_ERROR(
-      SetStates(limits, *model, returns_state, SignatureOf(source.state()), *request));
+  BW_RETURN_IF_ERROR(SetStates(limits, *model, returns_state, *request));
   if (call.timeline != nullptr) {
     call.timeline->beam_size = search.beam_size;
   }

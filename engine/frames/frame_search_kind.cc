@@ -72,10 +72,10 @@ absl::Status SetPrice(const EngineOptions& limits, int rows, FrameRequest& reque
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Request>> FrameSearchKind::MakeRequest(
-    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model, const v1::Source& source,
+    const EngineOptions& limits, std::shared_ptr<const DecodeModel> model, PreparedSource source,
     const ResolvedOptions& options, const CallOptions& call) const {
   std::unique_ptr<FrameRequest> request = NewRequest(model, call);
-  BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
+  request->source = std::move(source);
   request->plan = options.frames;
   request->scoring = options.frames->options();
   request->wants_full_sum = options.merged.full_sum();

@@ -13,7 +13,7 @@ class FrameSearchKind : public SearchKind {
  public:
   absl::StatusOr<std::unique_ptr<Request>> MakeRequest(const EngineOptions& limits,
                                                        std::shared_ptr<const DecodeModel> model,
-                                                       const v1::Source& source,
+                                                       PreparedSource source,
                                                        const ResolvedOptions& options,
                                                        const CallOptions& call) const override;
   absl::StatusOr<std::unique_ptr<Request>> MakeStreamRequest(

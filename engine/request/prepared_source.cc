@@ -225,74 +225,80 @@ absl::Status FromIds(const DecodeModel& model, const v1::TokenIds& ids, Prepared
   return absl::OkStatus();
 }
 
-// Features that are frames [1, frames, width], whose length is then the source's. `takes`: "frames
-// are", for messages.
-absl::StatusOr<ops::Tensor> ReadFrames(const DecodeModel& model, const v1::Tensor& features,
-                                       int64_t width, const char* takes, PreparedSource& prepared) {
-  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features, ops::DType::kF32));
-  if (tensor.dtype() != ops::DType::kF32) {
-    return status::InvalidField("source.features.dtype", features.dtype(), "; ", takes,
+// Features as a tensor [1, ...], and the type as which they were given.
+struct Features {
+  ops::Tensor tensor;
+  std::string dtype;
+
+  std::string shape() const {
+    return ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1));
+  }
+};
+
+// Features that are frames [1, frames, width]. `takes`: "frames are", for messages.
+absl::Status CheckFrames(const DecodeModel& model, const Features& features, int64_t width,
+                         const char* takes) {
+  if (features.tensor.dtype() != ops::DType::kF32) {
+    return status::InvalidField("source.features.dtype", features.dtype, "; ", takes,
                                 " f32 [frames, ", width, "]");
   }
-  if (tensor.rank() != 3 || tensor.dim(2) != width) {
-    return status::InvalidField("source.features.shape",
-                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)), "; ",
-                                takes, " f32 [frames, ", width, "]");
+  if (features.tensor.rank() != 3 || features.tensor.dim(2) != width) {
+    return status::InvalidField("source.features.shape", features.shape(), "; ", takes,
+                                " f32 [frames, ", width, "]");
   }
+  return status::AtField(CheckPieceLength(model, features.tensor.dim(1)), "source.features.shape");
+}
+
+// What the encoder takes as a whole source.
+absl::Status CheckWhole(const DecodeModel& model, const Features& features) {
+  const EncoderPart& encoder = *model.parts().encoder();
+  const ops::ValueInfo& info = encoder.source_info();
+  if (!ops::IsFloat(info.dtype)) {
+    return status::InvalidField("source.features", "the encoder takes ids, not features");
+  }
+  if (features.tensor.dtype() != info.dtype) {
+    return status::InvalidField("source.features.dtype", features.dtype, "; the encoder takes ",
+                                Takes(encoder));
+  }
+  if (!info.shape.Accepts(features.tensor.shape()) ||
+      features.tensor.rank() <= encoder.length_axis) {
+    return status::InvalidField("source.features.shape", features.shape(), "; the encoder takes ",
+                                Takes(encoder));
+  }
+  return CheckPieceLength(model, features.tensor.dim(encoder.length_axis));
+}
+
+// Of a model that has an encoder, or is searched by frames.
+absl::Status FromFeatures(const DecodeModel& model, Features features, PreparedSource& prepared) {
+  if (!model.has_encoder()) {  // the frames are what an encoder elsewhere computed
+    BW_RETURN_IF_ERROR(
+        CheckFrames(model, features, model.parts().frames->frame_width, "frames are"));
+    prepared.source_length = static_cast<int>(features.tensor.dim(1));
+    prepared.decoder_inputs.push_back(std::move(features.tensor));
+    return absl::OkStatus();
+  }
+  const EncoderPart& encoder = *model.parts().encoder();
+  const bool is_in_chunks = encoder.streaming.has_value();  // of a source of any length
   BW_RETURN_IF_ERROR(
-      status::AtField(CheckPieceLength(model, tensor.dim(1)), "source.features.shape"));
-  prepared.source_length = static_cast<int>(tensor.dim(1));
-  return tensor;
-}
-
-// Frames of a model without an encoder that is searched by frames: what an encoder elsewhere
-// computed.
-absl::Status FromFrames(const DecodeModel& model, const v1::Tensor& features,
-                        PreparedSource& prepared) {
-  BW_ASSIGN_OR_RETURN(
-      ops::Tensor frames,
-      ReadFrames(model, features, model.parts().frames->frame_width, "frames are", prepared));
-  prepared.decoder_inputs.push_back(std::move(frames));
-  return absl::OkStatus();
-}
-
-// Features of any length, for an encoder that reads chunk by chunk.
-absl::Status FromChunkFeatures(const DecodeModel& model, const v1::Tensor& features,
-                               PreparedSource& prepared) {
-  const int64_t width = model.parts().encoder()->streaming->width;
-  BW_ASSIGN_OR_RETURN(prepared.encoder_input,
-                      ReadFrames(model, features, width, "the encoder takes", prepared));
+      is_in_chunks ? CheckFrames(model, features, encoder.streaming->width, "the encoder takes")
+                   : CheckWhole(model, features));
+  const int axis = is_in_chunks ? 1 : encoder.length_axis;
+  prepared.source_length = static_cast<int>(features.tensor.dim(axis));
+  prepared.encoder_input = std::move(features.tensor);
   return absl::OkStatus();
 }
 
 absl::Status FromFeatures(const DecodeModel& model, const v1::Tensor& features,
                           PreparedSource& prepared) {
-  if (model.parts().frames != nullptr && !model.has_encoder()) {
-    return FromFrames(model, features, prepared);
+  if (model.parts().frames == nullptr) {
+    BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.features"));
   }
-  if (model.parts().chunk_encoder() != nullptr) {
-    return FromChunkFeatures(model, features, prepared);
-  }
-  BW_RETURN_IF_ERROR(CheckHasEncoder(model, "source.features"));
-  const EncoderPart& encoder = *model.parts().encoder();
-  const ops::ValueInfo& info = encoder.source_info();
-  BW_ASSIGN_OR_RETURN(ops::Tensor tensor, ToTensor("source.features", features, info.dtype));
-  if (!ops::IsFloat(info.dtype)) {
-    return status::InvalidField("source.features", "the encoder takes ids, not features");
-  }
-  if (tensor.dtype() != info.dtype) {
-    return status::InvalidField("source.features.dtype", features.dtype(), "; the encoder takes ",
-                                Takes(encoder));
-  }
-  if (!info.shape.Accepts(tensor.shape()) || tensor.rank() <= encoder.length_axis) {
-    return status::InvalidField("source.features.shape",
-                                ops::ToString(absl::MakeConstSpan(tensor.shape()).subspan(1)),
-                                "; the encoder takes ", Takes(encoder));
-  }
-  BW_RETURN_IF_ERROR(CheckPieceLength(model, tensor.dim(encoder.length_axis)));
-  prepared.source_length = static_cast<int>(tensor.dim(encoder.length_axis));
-  prepared.encoder_input = std::move(tensor);
-  return absl::OkStatus();
+  const EncoderPart* const encoder = model.parts().encoder();
+  const bool takes_frames = encoder == nullptr || encoder->streaming.has_value();
+  BW_ASSIGN_OR_RETURN(ops::Tensor tensor,
+                      ToTensor("source.features", features,
+                               takes_frames ? ops::DType::kF32 : encoder->source_info().dtype));
+  return FromFeatures(model, Features{std::move(tensor), features.dtype()}, prepared);
 }
 
 absl::Status FromAudio(const DecodeModel& model, const v1::Audio& audio, PreparedSource& prepared) {
@@ -585,6 +591,18 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
 absl::StatusOr<PreparedSource> PreparePiece(const DecodeModel& model, const v1::Tensor& features) {
   PreparedSource prepared;
   BW_RETURN_IF_ERROR(FromFeatures(model, features, prepared));
+  BW_RETURN_IF_ERROR(AddFurtherInputs(model, v1::Source(), prepared));
+  return prepared;
+}
+
+absl::StatusOr<PreparedSource> PrepareFeatures(const DecodeModel& model, ops::Tensor features,
+                                               bool is_whole) {
+  PreparedSource prepared;
+  std::string dtype(ops::Name(features.dtype()));
+  BW_RETURN_IF_ERROR(FromFeatures(model, {std::move(features), std::move(dtype)}, prepared));
+  if (is_whole) {
+    BW_RETURN_IF_ERROR(CheckLength(model, prepared.source_length));
+  }
   BW_RETURN_IF_ERROR(AddFurtherInputs(model, v1::Source(), prepared));
   return prepared;
 }

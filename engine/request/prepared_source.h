@@ -36,6 +36,11 @@ absl::StatusOr<PreparedSource> PrepareSource(const DecodeModel& model, const v1:
 // The same of some frames of a stream, however few: a least length is that of the whole source.
 absl::StatusOr<PreparedSource> PreparePiece(const DecodeModel& model, const v1::Tensor& features);
 
+// The same of features that are a tensor [1, ...] already, and finite: what sound became. is_whole:
+// they are a source, not a piece of one. For models that have an encoder or are searched by frames.
+absl::StatusOr<PreparedSource> PrepareFeatures(const DecodeModel& model, ops::Tensor features,
+                                               bool is_whole);
+
 // Whether an empty source is enough: there is no encoder, and every state starts from a constant,
 // as those of language models do.
 bool TakesEmptySources(const DecodeModel& model);

@@ -158,7 +158,7 @@ absl::StatusOr<SavedState> ReadState(const DecodeModel& model, absl::string_view
   }
   const absl::string_view content = bytes.substr(0, bytes.size() - kSignatureBytes);
   const std::string signature = Sign(key, content);
-  if (CRYPTO_memcmp(signature.data(), SignatureOf(bytes).data(), kSignatureBytes) != 0) {
+  if (CRYPTO_memcmp(signature.data(), bytes.data() + content.size(), kSignatureBytes) != 0) {
     return status::InvalidField(kField,
                                 "its signature is wrong: it was changed, or made by a server with "
                                 "another key (state-key-file), or before this one was started");
@@ -176,6 +176,7 @@ absl::StatusOr<SavedState> ReadState(const DecodeModel& model, absl::string_view
                                 model.numerics(), "'");
   }
   SavedState state;
+  state.signature = signature;
   bool fits = fields.Take(state.next_token) && fields.Take(state.num_read) && fields.Take(count);
   const ops::SteppedDecoder& decoder = model.parts().decoder();
   std::vector<ops::Tensor> inputs;
@@ -192,10 +193,6 @@ absl::StatusOr<SavedState> ReadState(const DecodeModel& model, absl::string_view
     return status::InvalidField(kField, "has other states than the model");
   }
   return state;
-}
-
-absl::string_view SignatureOf(absl::string_view bytes) {
-  return bytes.substr(bytes.size() - std::min(bytes.size(), kSignatureBytes));
 }
 
 std::string DrawStateKey() {

@@ -20,6 +20,7 @@ struct SavedState {
   int32_t next_token = 0;
   int64_t num_read = 0;
   std::vector<ops::Tensor> states;  // [1, ...] each, in the order of the body's carried()
+  std::string signature;  // of one that was read: what distinguishes it from others of the model
 
   int64_t num_bytes() const;
 };
@@ -38,9 +39,6 @@ std::string WriteState(const DecodeModel& model, absl::string_view key, const Sa
 // version or numerics class; the model has no portable states.
 absl::StatusOr<SavedState> ReadState(const DecodeModel& model, absl::string_view key,
                                      absl::string_view bytes);
-
-// What distinguishes two states of one model: the signature at the end of `bytes`.
-absl::string_view SignatureOf(absl::string_view bytes);
 
 // A key for an engine that was given none.
 std::string DrawStateKey();

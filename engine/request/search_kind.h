@@ -19,13 +19,14 @@ class SearchKind {
  public:
   virtual ~SearchKind() = default;
 
-  // From what a caller asks to a Request that may be queued: source and options checked, its price
-  // known, its search made. On the caller's thread. Errors: InvalidArgument naming the fields that
-  // are wrong; ResourceExhausted, with what it asks, what there is and what to lower, if the
-  // request alone would need more rows or bytes than `limits` allow all that run together.
+  // From what a caller asks to a Request that may be queued: options checked, its price known, its
+  // search made. source: PrepareSource made it for the model. On the caller's thread. Errors:
+  // InvalidArgument naming the fields that are wrong; ResourceExhausted, with what it asks, what
+  // there is and what to lower, if the request alone would need more rows or bytes than `limits`
+  // allow all that run together.
   virtual absl::StatusOr<std::unique_ptr<Request>> MakeRequest(
-      const EngineOptions& limits, std::shared_ptr<const DecodeModel> model,
-      const v1::Source& source, const ResolvedOptions& options, const CallOptions& call) const = 0;
+      const EngineOptions& limits, std::shared_ptr<const DecodeModel> model, PreparedSource source,
+      const ResolvedOptions& options, const CallOptions& call) const = 0;
   // The same for a source that arrives while it is searched: its frames come by call.feed.
   // InvalidArgument: a search of this kind needs the whole source.
   virtual absl::StatusOr<std::unique_ptr<Request>> MakeStreamRequest(

@@ -24,6 +24,8 @@
 
 namespace beamwright::engine {
 
+struct PreparedSource;
+
 // Thread-safe.
 class Engine {
  public:
@@ -42,6 +44,11 @@ class Engine {
 
   // The same with options that ResolveOptions made for this model: once for all sources of a call.
   virtual void DecodeResolved(std::shared_ptr<const DecodeModel> model, v1::Source source,
+                              std::shared_ptr<const ResolvedOptions> options,
+                              const CallOptions& call, Callback done) = 0;
+
+  // The same of a source that PrepareSource (engine/request/prepared_source.h) made for this model.
+  virtual void DecodePrepared(std::shared_ptr<const DecodeModel> model, PreparedSource source,
                               std::shared_ptr<const ResolvedOptions> options,
                               const CallOptions& call, Callback done) = 0;
 

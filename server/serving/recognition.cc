@@ -17,11 +17,11 @@
 // 6. OnProgress and OnAnswer store what the engine found; Take hands it out. A text that another
 //    model rewrites holds up the segments behind it (recognition_rewrite.cc).
 //
-// The call ends once: the first of End and OnAnswer sets `has_ended_` and the status. It is also
-// counted once: by OnAnswer where the engine has the call (`has_begun_`), else by End.
+// The call ends once: the first of End and OnAnswer ends the stages and sets the status. It is also
+// counted once: by OnAnswer where the engine has the call (Stage::kDecodes), else by End.
 #include "server/serving/recognition.h"
 
-#include <cstring>
+#include <new>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -43,22 +43,10 @@
 namespace beamwright::serving {
 namespace {
 
-v1::Tensor AsTensor(const std::vector<float>& values, int64_t columns) {
-  v1::Tensor tensor;
-  tensor.set_dtype("f32");
-  tensor.add_shape(static_cast<int64_t>(values.size()) / columns);
-  tensor.add_shape(columns);
-  tensor.set_data(values.data(), values.size() * sizeof(float));
-  return tensor;
-}
-
-// tensor: [1, ...] f32; without that axis.
-v1::Tensor AsTensor(const ops::Tensor& tensor) {
-  v1::Tensor message;
-  message.set_dtype("f32");
-  message.mutable_shape()->Add(tensor.shape().begin() + 1, tensor.shape().end());
-  message.set_data(tensor.data<float>(), static_cast<size_t>(tensor.num_bytes()));
-  return message;
+// Rows of `columns` values, as a piece of a source.
+ops::Tensor AsTensor(const std::vector<float>& values, int64_t columns) {
+  return ops::Tensor::Of<float>({1, static_cast<int64_t>(values.size()) / columns, columns},
+                                values);
 }
 
 // Errors of the engine name source.features; the client knows that field as `field`.
@@ -117,14 +105,14 @@ bool Recognition::Defer(absl::StatusOr<v1::RecognizeRequest>* request) {
   bool has_room = true;
   {
     absl::MutexLock lock(&mutex_);
-    if (has_ended_) {
+    if (has_ended()) {
       return true;  // the client does not know yet
     }
     if (request != nullptr) {
       heard_ = SteadyNow();
     }
     const size_t bytes = request != nullptr && request->ok() ? (*request)->ByteSizeLong() : 0;
-    begins = !is_reading_ && has_source_ && bytes > kLongPiece;
+    begins = !is_reading_ && stage_ != Stage::kNoSource && bytes > kLongPiece;
     if (!is_reading_ && !begins) {
       return false;
     }
@@ -165,7 +153,7 @@ void Recognition::ReadWaiting(absl::Status status) {
     std::optional<absl::StatusOr<v1::RecognizeRequest>> next;
     {
       absl::MutexLock lock(&mutex_);
-      if (has_ended_) {
+      if (has_ended()) {
         early_.clear();
       }
       if (early_.empty()) {
@@ -285,7 +273,9 @@ absl::Status Recognition::ReadConfig(const v1::RecognizeConfig& config) {
   }
   {
     absl::MutexLock lock(&mutex_);
-    has_source_ = true;
+    if (!has_ended()) {
+      stage_ = Stage::kWaits;
+    }
     summary_.set_model(model_->name());
     summary_.set_version(model_->version());
     summary_.set_numerics(model_->numerics());
@@ -323,8 +313,10 @@ absl::Status Recognition::OpenSound(const v1::RecognizeConfig& config) {
 
 bool Recognition::MayBegin() {
   absl::MutexLock lock(&mutex_);
-  has_begun_ = !has_ended_;
-  return has_begun_;
+  if (!has_ended()) {
+    stage_ = Stage::kDecodes;
+  }
+  return !has_ended();
 }
 
 engine::CallOptions Recognition::CallForEngine() {
@@ -354,15 +346,19 @@ void Recognition::Begin() {
                            });
 }
 
+absl::Status Recognition::Feed(absl::StatusOr<engine::PreparedSource> piece, const char* field) {
+  if (!piece.ok()) {
+    return Renamed(piece.status(), field);
+  }
+  feed_->Add(model_->has_encoder() ? *std::move(piece->encoder_input)
+                                   : std::move(piece->decoder_inputs[0]));
+  return absl::OkStatus();
+}
+
 absl::Status Recognition::AddFeatures(const v1::Tensor& features, const char* field) {
   absl::StatusOr<engine::PreparedSource> prepared = engine::PreparePiece(*model_, features);
-  if (!prepared.ok()) {
-    return Renamed(prepared.status(), field);
-  }
-  if (feed_ != nullptr) {
-    feed_->Add(model_->has_encoder() ? *std::move(prepared->encoder_input)
-                                     : std::move(prepared->decoder_inputs[0]));
-    return absl::OkStatus();
+  if (feed_ != nullptr || !prepared.ok()) {
+    return Feed(std::move(prepared), field);
   }
   const ops::Tensor& piece = *prepared->encoder_input;
   if (piece.dtype() != ops::DType::kF32 || piece.rank() != 3 ||
@@ -400,7 +396,9 @@ absl::Status Recognition::AddFeaturesOfSound(const std::vector<float>& features)
     return absl::OkStatus();
   }
   if (feed_ != nullptr) {
-    return AddFeatures(AsTensor(features, sound.stream_width()), "audio");
+    return Feed(engine::PrepareFeatures(*model_, AsTensor(features, sound.stream_width()),
+                                        /*is_whole=*/false),
+                "audio");
   }
   num_columns_ = sound.stream_width();
   collected_.insert(collected_.end(), features.begin(), features.end());
@@ -467,15 +465,24 @@ absl::Status Recognition::Complete() {
   if (collected_.empty()) {
     return status::InvalidField("source", "has no frames");
   }
-  v1::Source source;
-  *source.mutable_features() = sound_.has_value()
-                                   ? AsTensor(engine::SoundSource(*model_, std::move(collected_)))
-                                   : AsTensor(collected_, num_columns_);
-  collected_ = {};
   if (!MayBegin()) {
     return absl::OkStatus();
   }
-  core_.engine().DecodeResolved(model_, std::move(source), options_, CallForEngine(),
+  absl::StatusOr<engine::PreparedSource> source = status::OutOfMemory();
+  try {
+    source = engine::PrepareFeatures(
+        *model_,
+        sound_.has_value() ? engine::SoundSource(*model_, std::exchange(collected_, {}))
+                           : AsTensor(std::exchange(collected_, {}), num_columns_),
+        /*is_whole=*/true);
+  } catch (const std::bad_alloc&) {
+    // The status says so.
+  }
+  if (!source.ok()) {
+    OnAnswer(source.status());
+    return absl::OkStatus();
+  }
+  core_.engine().DecodePrepared(model_, *std::move(source), options_, CallForEngine(),
                                 [self = shared_from_this()](absl::StatusOr<v1::Decoded> answer) {
                                   self->OnAnswer(std::move(answer));
                                 });
@@ -491,7 +498,7 @@ bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
   {
     absl::MutexLock lock(&mutex_);
     const bool is_complete = completed_ != absl::InfinitePast();
-    if (has_ended_ || is_complete) {
+    if (has_ended() || is_complete) {
       return true;  // no more requests are expected
     }
     const bool is_rewriting = !segments_.empty() && !segments_.front().is_ready;
@@ -569,9 +576,8 @@ void Recognition::EndIfMemoryLacks() {
     if (!lacks_memory_) {
       return;
     }
-    tells_rest_ = true;
   }
-  End(MemoryRunsShort());
+  End(MemoryRunsShort(), Stage::kAnswered);
 }
 
 void Recognition::OnProgress(engine::Progress progress) {
@@ -601,10 +607,11 @@ engine::Segment Recognition::WholeSource(const v1::Decoded& decoded) {
 
 void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
   absl::Status status = answer.status();
+  bool was_stopped = false;
   {
     absl::MutexLock lock(&mutex_);
-    tells_rest_ = tells_rest_ || !has_ended_;
-    if (has_ended_) {
+    was_stopped = has_ended();
+    if (was_stopped) {
       status = end_;  // the reason for which the engine was stopped
     }
   }
@@ -625,7 +632,7 @@ void Recognition::OnAnswer(absl::StatusOr<v1::Decoded> answer) {
     if (completed_ != absl::InfinitePast()) {
       summary_.set_final_ms(absl::ToDoubleMilliseconds(SteadyNow() - completed_));
     }
-    has_ended_ = true;
+    stage_ = was_stopped ? stage_ : Stage::kAnswered;
     end_ = status;
   }
   wake_();
@@ -647,30 +654,27 @@ void Recognition::CountSource(absl::StatusOr<v1::Decoded> answer) {
   core_.metrics().CountSources(*model_, response);
 }
 
-void Recognition::End(const absl::Status& status) {
-  bool has_begun = false;
-  bool has_source = false;
+void Recognition::End(const absl::Status& status, Stage ended) {
+  Stage before = Stage::kNoSource;
   const engine::DecodeModel* model = nullptr;
   std::shared_ptr<engine::FrameFeed> feed;
   {
     absl::MutexLock lock(&mutex_);
-    if (has_ended_) {
+    if (has_ended()) {
       return;
     }
     feed = feed_;
-    has_begun = has_begun_;
-    has_source = has_source_;
     model = model_.get();
-    has_ended_ = true;
+    before = std::exchange(stage_, ended);
     end_ = status;
   }
-  if (has_begun) {
+  if (before == Stage::kDecodes) {
     // The call is counted when the engine has let go of it.
     stop_->Cancel();
     if (feed != nullptr) {
       feed->GiveUp();
     }
-  } else if (has_source) {
+  } else if (before == Stage::kWaits) {
     CountSource(status);
   } else {
     core_.calls().Count(caller_, model, status, started_, {});
@@ -698,8 +702,8 @@ Recognition::Taken Recognition::TakeNow(v1::RecognizeResponse& message, absl::St
   message.Clear();
   // 1. After the end: an error, except that segments which the engine had found before its error
   //    are sent first.
-  const bool has_rest = tells_rest_ && !segments_.empty();
-  if (has_ended_ && (summary_taken_ || (!end_.ok() && !has_rest))) {
+  const bool has_rest = stage_ == Stage::kAnswered && !segments_.empty();
+  if (has_ended() && (stage_ == Stage::kTaken || (!end_.ok() && !has_rest))) {
     end = end_;
     return Taken::kEnd;
   }
@@ -711,7 +715,7 @@ Recognition::Taken Recognition::TakeNow(v1::RecognizeResponse& message, absl::St
   if (!segments_.empty()) {  // its text is being rewritten: later news waits
     return message.segments().empty() ? Taken::kNothing : Taken::kMessage;
   }
-  if (!has_ended_ && message.segments().empty() && !stable_.has_news() && provisional_.empty()) {
+  if (!has_ended() && message.segments().empty() && !stable_.has_news() && provisional_.empty()) {
     return Taken::kNothing;
   }
   // 3. News of the segment that goes on: stable tokens; then the summary, or the newest provisional
@@ -719,9 +723,9 @@ Recognition::Taken Recognition::TakeNow(v1::RecognizeResponse& message, absl::St
   if (stable_.has_news()) {
     TakeStable(*model_, text_end_, stable_, *message.mutable_stable());
   }
-  if (has_ended_ && end_.ok()) {
+  if (has_ended() && end_.ok()) {
     *message.mutable_summary() = summary_;
-    summary_taken_ = true;
+    stage_ = Stage::kTaken;
   } else if (!provisional_.empty()) {
     *message.mutable_provisional() = MakeProvisional(*model_, text_end_, provisional_[0]);
     for (size_t i = 1; i < provisional_.size(); ++i) {

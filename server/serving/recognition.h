@@ -26,6 +26,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/recognize.pb.h"
+#include "engine/request/prepared_source.h"
 #include "engine/sound/sound_stream.h"
 #include "server/serving/caller.h"
 #include "server/serving/core.h"
@@ -74,6 +75,18 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
  private:
   Recognition(Core& core, Caller caller, std::function<void()> wake, std::function<void()> room);
 
+  // How far the call is, in this order.
+  enum class Stage {
+    kNoSource,  // the configuration was not taken
+    kWaits,     // for the rest of its source, or of the next window
+    kDecodes,   // the engine has it
+    // It has ended, as `end_` says ...
+    kEnded,     // ... and on an error nothing that was found is taken any more
+    kAnswered,  // ... by no fault of its requests: segments that were found are taken before an
+                // error
+    kTaken,     // ... and its summary was taken
+  };
+
   // Each fails with what is wrong with the request.
   absl::Status Dispatch(v1::RecognizeRequest request);
   absl::Status Open(const v1::RecognizeConfig& config);
@@ -89,6 +102,8 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void FinishNow();
   absl::Status OpenSound(const v1::RecognizeConfig& config);
   absl::Status AddFeatures(const v1::Tensor& features, const char* field);
+  // Hands a piece to the engine. field: of the request that it came in.
+  absl::Status Feed(absl::StatusOr<engine::PreparedSource> piece, const char* field);
   absl::Status AddSound(const std::string& bytes);
   // What sound became, if it was enough for a frame.
   absl::Status AddFeaturesOfSound(const std::vector<float>& features);
@@ -106,7 +121,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // Counts the call and its source, with what became of them.
   void CountSource(absl::StatusOr<v1::Decoded> answer);
   // The call ends, with OK once its last segment is there.
-  void End(const absl::Status& status);
+  void End(const absl::Status& status, Stage ended = Stage::kEnded);
   // window: what it was heard in, null if it is a part of a stream.
   v1::RecognizedSegment MakeSegment(engine::Segment segment, const SoundWindows::Window* window)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -129,11 +144,13 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void TakeWindows();
   // Decodes the next window, unless one is being decoded; ends the call behind the last one.
   void StartWindow();
-  void DecodeWindow(v1::Source source);
-  void OnLanguage(v1::Source source, absl::StatusOr<v1::Decoded> answer);
+  void DecodeWindow(engine::PreparedSource source);
+  void OnLanguage(engine::PreparedSource source, absl::StatusOr<v1::Decoded> answer);
   // Decodes the window by `asked_`, in which the language was just set.
-  void DecodeInLanguage(v1::Source source);
+  void DecodeInLanguage(engine::PreparedSource source);
   void OnWindow(absl::StatusOr<v1::Decoded> answer);
+  // Adds what was found in the window, and waits for the next one.
+  void AddWindow(const v1::Decoded& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A client waits while this many windows do.
   static constexpr size_t kMostWindows = 2;
   // And while this many segments are not taken: a client that does not read must not send on.
@@ -171,19 +188,14 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   std::shared_ptr<engine::FrameFeed> feed_;
 
   mutable absl::Mutex mutex_;
-  bool has_source_ ABSL_GUARDED_BY(mutex_) = false;  // the configuration was taken
-  bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;   // the engine has it
-  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  Stage stage_ ABSL_GUARDED_BY(mutex_) = Stage::kNoSource;
+  bool has_ended() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stage_ >= Stage::kEnded; }
   // What is read later, in order; an empty one: the client sends no more.
   std::deque<std::optional<absl::StatusOr<v1::RecognizeRequest>>> early_ ABSL_GUARDED_BY(mutex_);
   MemoryAccount::Hold early_hold_ ABSL_GUARDED_BY(mutex_) = core_.memory().MakeHold();
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time heard_ ABSL_GUARDED_BY(mutex_);  // when the client sent something, or had to wait
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
-  // It ended with an error that is no fault of the client's requests: segments that were found
-  // are taken first.
-  bool tells_rest_ ABSL_GUARDED_BY(mutex_) = false;
-  bool summary_taken_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time completed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   v1::RecognizeSummary summary_ ABSL_GUARDED_BY(mutex_);
   struct EndedSegment {

@@ -1,10 +1,12 @@
 // Recognition: sound in windows, one after the other.
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
+#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
@@ -67,11 +69,11 @@ void Recognition::StartWindow() {
   bool is_over = false;
   {
     absl::MutexLock lock(&mutex_);
-    if (has_ended_ || has_begun_ || (windows_.empty() && !has_all_windows_)) {
+    if (stage_ != Stage::kWaits || (windows_.empty() && !has_all_windows_)) {
       return;
     }
     is_over = windows_.empty();
-    has_begun_ = true;
+    stage_ = Stage::kDecodes;
     if (is_over) {
       all = all_windows_;
     } else {
@@ -79,10 +81,9 @@ void Recognition::StartWindow() {
       window_ = std::move(windows_.front());
       windows_.pop_front();
       *source.mutable_audio()->mutable_format() = audio_format_;
-      source.mutable_audio()->set_data(window_.bytes);
-      if (!writes_times_) {  // else a part of it may be heard again
-        window_.bytes.clear();
-      }
+      source.mutable_audio()->set_data(writes_times_
+                                           ? window_.bytes  // a part of it may be heard again
+                                           : std::exchange(window_.bytes, std::string()));
     }
   }
   if (is_over) {
@@ -91,9 +92,19 @@ void Recognition::StartWindow() {
     {
       absl::MutexLock lock(&mutex_);
       summary_.set_final_ms(absl::ToDoubleMilliseconds(SteadyNow() - completed_));
-      has_ended_ = true;
+      stage_ = Stage::kEnded;
     }
     wake_();
+    return;
+  }
+  absl::StatusOr<engine::PreparedSource> prepared = status::OutOfMemory();
+  try {
+    prepared = engine::PrepareSource(*model_, source);
+  } catch (const std::bad_alloc&) {
+    // The status says so.
+  }
+  if (!prepared.ok()) {
+    OnAnswer(prepared.status());
     return;
   }
   if (hears_language_) {
@@ -107,26 +118,26 @@ void Recognition::StartWindow() {
     call.progress = nullptr;
     call.num_provisional = 0;
     call_.timeline = nullptr;  // it has the times of the first decoding
-    core_.engine().DecodeResolved(
-        model_, source, *options, call,
-        [self = shared_from_this(), source](absl::StatusOr<v1::Decoded> answer) {
+    core_.engine().DecodePrepared(
+        model_, *prepared, *options, call,
+        [self = shared_from_this(), source = *prepared](absl::StatusOr<v1::Decoded> answer) {
           self->OnLanguage(source, std::move(answer));
         });
   } else {
-    DecodeWindow(std::move(source));
+    DecodeWindow(*std::move(prepared));
   }
   if (has_room) {
     room_();
   }
 }
 
-void Recognition::OnLanguage(v1::Source source, absl::StatusOr<v1::Decoded> answer) {
-  bool has_ended = false;
+void Recognition::OnLanguage(engine::PreparedSource source, absl::StatusOr<v1::Decoded> answer) {
+  bool was_stopped = false;
   {
     absl::MutexLock lock(&mutex_);
-    has_ended = has_ended_;
+    was_stopped = has_ended();
   }
-  if (!answer.ok() || has_ended) {
+  if (!answer.ok() || was_stopped) {
     OnAnswer(std::move(answer));
     return;
   }
@@ -153,7 +164,7 @@ void Recognition::OnLanguage(v1::Source source, absl::StatusOr<v1::Decoded> answ
   }
 }
 
-void Recognition::DecodeInLanguage(v1::Source source) {
+void Recognition::DecodeInLanguage(engine::PreparedSource source) {
   auto options = engine::ResolveOptions(*model_, asked_);
   if (!options.ok()) {
     OnAnswer(options.status());
@@ -163,62 +174,65 @@ void Recognition::DecodeInLanguage(v1::Source source) {
   DecodeWindow(std::move(source));
 }
 
-void Recognition::DecodeWindow(v1::Source source) {
+void Recognition::DecodeWindow(engine::PreparedSource source) {
   engine::CallOptions call = CallForEngine();
   if (writes_times_) {  // nothing is known of a segment before its window is complete
     call.progress = nullptr;
     call.num_provisional = 0;
   }
   call_.timeline = nullptr;  // it has the times of the first window
-  core_.engine().DecodeResolved(model_, std::move(source), options_, call,
+  core_.engine().DecodePrepared(model_, std::move(source), options_, call,
                                 [self = shared_from_this()](absl::StatusOr<v1::Decoded> answer) {
                                   self->OnWindow(std::move(answer));
                                 });
 }
 
 void Recognition::OnWindow(absl::StatusOr<v1::Decoded> answer) {
-  bool has_ended = false;
+  bool is_last = false;
   {
     absl::MutexLock lock(&mutex_);
-    has_ended = has_ended_;
+    is_last = !answer.ok() || has_ended();
+    if (!is_last) {
+      AddWindow(*answer);
+    }
   }
-  if (!answer.ok() || has_ended) {
+  if (is_last) {
     OnAnswer(std::move(answer));
     return;
-  }
-  {
-    absl::MutexLock lock(&mutex_);
-    engine::Segment segment = WholeSource(*answer);
-    const double frame_ms = summary_.frame_ms();
-    segment.first_frame =
-        frame_ms > 0 ? std::llround(window_.begin_ms / frame_ms) : summary_.num_frames();
-    if (model_->parts().frames == nullptr) {
-      segment.num_frames = answer->source_length();
-    }
-    v1::RecognizedSegment made = MakeSegment(std::move(segment), &window_);
-    if (writes_times_) {
-      TimedSegments timed =
-          SplitAtTimes(*model_, options_->search.processors.first_timestamp, std::move(made));
-      summary_.set_num_segments(summary_.num_segments() - 1 +
-                                static_cast<int>(timed.segments.size()));
-      for (v1::RecognizedSegment& part : timed.segments) {
-        AddSegment(std::move(part));
-      }
-      if (timed.resume_ms > 0) {
-        windows_.push_front(RestOf(window_, timed.resume_ms, audio_format_));
-      }
-    } else {
-      AddSegment(std::move(made));
-    }
-    all_windows_.set_queue_ms(all_windows_.queue_ms() + answer->queue_ms());
-    all_windows_.set_compute_ms(all_windows_.compute_ms() + answer->compute_ms());
-    all_windows_.set_source_length(all_windows_.source_length() + answer->source_length());
-    *all_windows_.mutable_hypotheses() = answer->hypotheses();
-    has_begun_ = false;
   }
   EndIfMemoryLacks();
   wake_();
   StartWindow();
+}
+
+void Recognition::AddWindow(const v1::Decoded& answer) {
+  engine::Segment segment = WholeSource(answer);
+  const double frame_ms = summary_.frame_ms();
+  segment.first_frame =
+      frame_ms > 0 ? std::llround(window_.begin_ms / frame_ms) : summary_.num_frames();
+  if (model_->parts().frames == nullptr) {
+    segment.num_frames = answer.source_length();
+  }
+  v1::RecognizedSegment made = MakeSegment(std::move(segment), &window_);
+  if (writes_times_) {
+    TimedSegments timed =
+        SplitAtTimes(*model_, options_->search.processors.first_timestamp, std::move(made));
+    summary_.set_num_segments(summary_.num_segments() - 1 +
+                              static_cast<int>(timed.segments.size()));
+    for (v1::RecognizedSegment& part : timed.segments) {
+      AddSegment(std::move(part));
+    }
+    if (timed.resume_ms > 0) {
+      windows_.push_front(RestOf(window_, timed.resume_ms, audio_format_));
+    }
+  } else {
+    AddSegment(std::move(made));
+  }
+  all_windows_.set_queue_ms(all_windows_.queue_ms() + answer.queue_ms());
+  all_windows_.set_compute_ms(all_windows_.compute_ms() + answer.compute_ms());
+  all_windows_.set_source_length(all_windows_.source_length() + answer.source_length());
+  *all_windows_.mutable_hypotheses() = answer.hypotheses();
+  stage_ = Stage::kWaits;
 }
 
 }  // namespace beamwright::serving

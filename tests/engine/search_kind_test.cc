@@ -159,11 +159,11 @@ class FrameDriver : public Driver {
 class FrameKind : public SearchKind {
  public:
   absl::StatusOr<std::unique_ptr<Request>> MakeRequest(const EngineOptions& limits, ModelPtr model,
-                                                       const v1::Source& source,
+                                                       PreparedSource source,
                                                        const ResolvedOptions& options,
                                                        const CallOptions& call) const override {
     auto request = std::make_unique<FrameRequest>();
-    BW_ASSIGN_OR_RETURN(request->source, PrepareSource(*model, source));
+    request->source = std::move(source);
     request->call = call;
     request->accepted = SteadyNow();
     request->started = absl::InfinitePast();

@@ -36,8 +36,9 @@ absl::StatusOr<RequestPrice> DearestPrice(const ModelPtr& model,
   BW_ASSIGN_OR_RETURN(const auto resolved, engine::ResolveOptions(*model, options));
   RequestPrice price;
   for (const v1::Source& source : sources) {
+    BW_ASSIGN_OR_RETURN(engine::PreparedSource prepared, engine::PrepareSource(*model, source));
     BW_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Request> request,
-                        model->search().MakeRequest({}, model, source, *resolved, {}));
+                        model->search().MakeRequest({}, model, std::move(prepared), *resolved, {}));
     price.rows = std::max(price.rows, request->beam_size);
     price.bytes = std::max(price.bytes, request->price_bytes);
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/request/prepared_source.h"
 #include "xds/data/orca/v3/orca_load_report.pb.h"
 
 namespace beamwright::serving {
@@ -11,6 +12,9 @@ namespace {
 class BusyEngine : public engine::Engine {
  public:
   void DecodeResolved(std::shared_ptr<const engine::DecodeModel>, v1::Source,
+                      std::shared_ptr<const engine::ResolvedOptions>, const engine::CallOptions&,
+                      Callback) override {}
+  void DecodePrepared(std::shared_ptr<const engine::DecodeModel>, engine::PreparedSource,
                       std::shared_ptr<const engine::ResolvedOptions>, const engine::CallOptions&,
                       Callback) override {}
   void Recognize(std::shared_ptr<const engine::DecodeModel>,
