@@ -12,7 +12,7 @@
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/vector_isa.h"
-#include "tools/bundle/decode_bench.h"
+#include "tools/bundle/cost.h"
 
 namespace beamwright::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "engine/bundle/text_proto.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/status.h"
-#include "tools/bundle/decode_bench.h"
+#include "tools/bundle/cost.h"
 
 namespace beamwright::bench {
 namespace {

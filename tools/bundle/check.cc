@@ -1,16 +1,75 @@
 #include "tools/bundle/check.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/load_model.h"
+#include "engine/model/parts.h"
 #include "ops/base/printable.h"
 #include "ops/base/status.h"
-#include "tools/bundle/try_bundle.h"
 #include "tools/graph/check.h"
 #include "tools/graph/commands.h"
 
 namespace beamwright::tools {
+namespace {
+
+using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
+
+std::string Together(absl::string_view what, const v1::Batching& batching) {
+  return batching.together() ? absl::StrCat(what, " of several requests together")
+                             : absl::StrCat(what, " one at a time, because ", batching.reason());
+}
+
+}  // namespace
+
+absl::StatusOr<ModelPtr> TryBundle(const std::string& folder, const std::string& allow_links) {
+  std::vector<std::string> links;
+  if (!allow_links.empty()) {
+    links.push_back(allow_links);
+  }
+  BW_ASSIGN_OR_RETURN(ModelPtr model, engine::LoadModel(folder, links, {}));
+  BW_RETURN_IF_ERROR(engine::TryModel(model, folder, links, {}));
+  return model;
+}
+
+std::vector<std::string> FactsOf(const engine::DecodeModel& model) {
+  const v1::ModelDescription description = model.Describe();
+  std::vector<std::string> facts;
+  if (description.has_encoder_batching()) {
+    facts.push_back(Together("encodes sources", description.encoder_batching()));
+  }
+  if (description.has_length_batching()) {
+    const v1::Batching& lengths = description.length_batching();
+    facts.push_back(absl::StrCat("encodes sources of unequal length ",
+                                 lengths.together() ? "together" : "apart, because ",
+                                 lengths.reason()));
+  }
+  facts.push_back(Together("steps rows", description.step_batching()));
+  if (description.has_streaming()) {
+    const v1::StreamingDescription& streaming = description.streaming();
+    facts.push_back(absl::StrCat("a stream is read in chunks of ", streaming.chunk(),
+                                 " frames, the next ", streaming.shift(), " later; each gives ",
+                                 streaming.frames(), " frames, and states of ",
+                                 streaming.state_bytes(), " bytes"));
+  }
+  if (model.parts().picture.has_value()) {
+    const v1::PictureConfig& picture = model.parts().picture->config();
+    facts.push_back(absl::StrCat(
+        "reads pictures, PNG or JPEG: ", picture.channels() == 1 ? "grey" : "in colour", ", ",
+        picture.height(), " pixels high, ",
+        picture.width() == 0 ? std::string("as wide as their ratio gives")
+                             : absl::StrCat(picture.width(), " wide")));
+  }
+  for (const engine::ScorerPart& scorer : model.parts().scorers) {
+    if (!scorer.note.empty()) {
+      facts.push_back(absl::StrCat("scorer '", scorer.name, "' is ", scorer.note));
+    }
+  }
+  return facts;
+}
+
 namespace {
 
 bool CheckBundle(const std::string& folder, const std::string& allow_links, std::ostream& output) {

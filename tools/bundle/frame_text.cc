@@ -28,9 +28,7 @@
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
-#include "tools/bundle/subword_mark.h"
 #include "tools/bundle/token_file.h"
-#include "tools/bundle/usual_tokens.h"
 
 namespace beamwright::tools {
 namespace {

@@ -38,12 +38,12 @@ struct InitOptions {
   std::string blank;
   std::vector<int> durations;
   std::string source_input;  // of an encoder with several inputs; empty: guess
-  // Unset: the only open one. 0: the source is [length, rows, ...] (tools/bundle/time_major.h).
+  // Unset: the only open one. 0: the source is [length, rows, ...] (tools/bundle/encoder_layout.h).
   std::optional<int> length_axis;
   // Extents of that input behind its rows, -1: as the graph has it; empty: all of them.
   std::vector<int64_t> input_shape;
   ops::RoleHints hints;
-  // Known sources and targets, a tab between (tools/bundle/framing.h); empty: none.
+  // Known sources and targets, a tab between (tools/bundle/text_side.h); empty: none.
   std::string pairs;
   // Inputs and expected outputs of the decoder (.npz); empty: no replay. Nothing is written if they
   // differ.

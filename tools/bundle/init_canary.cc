@@ -9,8 +9,6 @@
 //    OpenRows replaces the 1 of each Reshape's target by 0, so that any number of rows works;
 //    NameStates gives each state's output a name like that of its input; KeepRead drops nodes whose
 //    results are read no more.
-#include "tools/bundle/init_canary.h"
-
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>

@@ -10,8 +10,6 @@
 //    frame may yield, which graphs do not say; toolkits (icefall, NeMo) have their habits, and the
 //    metadata shows the toolkit.
 // 5. The bundle is written, with the reasons of all guesses, and tried as the server would.
-#include "tools/bundle/init_frames.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -27,11 +25,10 @@
 #include "ops/graph/trace.h"
 #include "ops/import/graph_file.h"
 #include "ops/numpy/npz.h"
-#include "tools/bundle/bundle_text.h"
-#include "tools/bundle/encoder_picture.h"
-#include "tools/bundle/encoder_sound.h"
+#include "tools/bundle/bundle_folder.h"
+#include "tools/bundle/encoder_input.h"
+#include "tools/bundle/encoder_layout.h"
 #include "tools/bundle/encoder_streaming.h"
-#include "tools/bundle/fixed_extents.h"
 #include "tools/bundle/frame_text.h"
 #include "tools/bundle/init_parts.h"
 #include "tools/bundle/token_file.h"

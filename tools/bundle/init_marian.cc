@@ -14,8 +14,6 @@
 // 5. SetDefaults: the search as the projects run these models: greedy for Firefox' students, a beam
 //    for teachers.
 // 6. SetLanguages: from flags, else from names such as model.enfr.intgemm.alphas.bin.
-#include "tools/bundle/init_marian.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -33,10 +31,8 @@
 #include "ops/import/marian.h"
 #include "ops/numpy/npz.h"
 #include "tools/bundle/bundle_folder.h"
-#include "tools/bundle/bundle_text.h"
 #include "tools/bundle/init_parts.h"
-#include "tools/bundle/marian_bin.h"
-#include "tools/bundle/token_ids.h"
+#include "tools/bundle/marian_files.h"
 
 namespace beamwright::tools {
 namespace {

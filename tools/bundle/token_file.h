@@ -1,5 +1,5 @@
-// The token lists that toolkits write for CTC models and transducers, as the vocabulary of a
-// bundle: one token a line, the line its id.
+// Token lists as toolkits write them: one token a line, the names of special tokens, and how tokens
+// say where words begin and end.
 #ifndef BEAMWRIGHT_TOOLS_BUNDLE_TOKEN_FILE_H_
 #define BEAMWRIGHT_TOOLS_BUNDLE_TOKEN_FILE_H_
 
@@ -10,8 +10,35 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "beamwright/v1/model.pb.h"
 
 namespace beamwright::tools {
+
+// Names that vocabularies give their special tokens.
+
+inline constexpr absl::string_view kUsualBegins[] = {"<s>",   "<bos>", "<sos>", "<start>", "<go>",
+                                                     "[BOS]", "[SOS]", "BOS",   "SOS"};
+inline constexpr absl::string_view kUsualEnds[] = {"</s>", "<eos>", "<end>", "[EOS]", "EOS"};
+// Of language models.
+inline constexpr absl::string_view kUsualBeginsOfTexts[] = {"<|begin_of_text|>", "<s>", "<bos>"};
+inline constexpr absl::string_view kUsualEndsOfTexts[] = {"<|endoftext|>", "<|end_of_text|>",
+                                                          "</s>", "<eos>"};
+inline constexpr absl::string_view kUsualPads[] = {"<pad>", "<PAD>", "[PAD]", "<blank>"};
+inline constexpr absl::string_view kUsualUnknowns[] = {"<unk>", "<UNK>", "[UNK]", "<unknown>"};
+
+// How the tokens of a list say where words begin and end.
+
+// Whether a token has the form of a special one: "<pad>", "[PAD]".
+bool LooksSpecial(absl::string_view token);
+
+// Nothing if the tokens bear no mark that is known. `reasons` gets a line that says which, by which
+// tokens.
+std::optional<v1::SubwordMark> FindSubwordMark(const std::string& side,
+                                               const std::vector<std::string>& tokens,
+                                               std::vector<std::string>& reasons);
+
+// The token lists that toolkits write for CTC models and transducers, as the vocabulary of a
+// bundle: one token a line, the line its id.
 
 struct TokenFile {
   std::vector<std::string> tokens;  // by id

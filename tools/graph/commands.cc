@@ -37,9 +37,7 @@
 #include "ops/passes/passes.h"
 #include "ops/tensor/deferred.h"
 #include "ops/tensor/tensor_limit.h"
-#include "tools/graph/bench.h"
 #include "tools/graph/check.h"
-#include "tools/graph/node_cost.h"
 #include "tools/graph/run.h"
 #include "tools/graph/show.h"
 

@@ -1,5 +1,5 @@
-// What the parts of guessing a decoder's roles share: roles_decoder.cc finds token, logits and
-// attention, roles_states.cc pairs states, roles_starts.cc finds where they and the memory come
+// What the parts of guessing a decoder's roles share: roles.cc finds token, logits and
+// attention, roles_states.cc pairs states, roles_states.cc finds where they and the memory come
 // from. Private to tools/.
 #ifndef BEAMWRIGHT_TOOLS_GRAPH_DECODER_GUESS_H_
 #define BEAMWRIGHT_TOOLS_GRAPH_DECODER_GUESS_H_

@@ -31,7 +31,7 @@
 #include "ops/graph/trace.h"
 #include "ops/loop/model.h"
 #include "tools/graph/decoder_guess.h"
-#include "tools/graph/name_stem.h"
+#include "tools/graph/ports.h"
 
 namespace beamwright::ops {
 namespace {

@@ -1,12 +1,11 @@
 // An export for one length of its example must be reported before it is served.
-#include "tools/bundle/fixed_extents.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ops/graph/inference.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
+#include "tools/bundle/encoder_layout.h"
 
 namespace beamwright::tools {
 namespace {

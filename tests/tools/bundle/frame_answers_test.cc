@@ -17,8 +17,8 @@
 #include "absl/strings/str_replace.h"
 #include "include/beamwright/engine.h"
 #include "tests/tools/graph/shell.h"
+#include "tools/bundle/check.h"
 #include "tools/bundle/init.h"
-#include "tools/bundle/try_bundle.h"
 
 namespace beamwright::tools {
 namespace {

@@ -1,7 +1,5 @@
 // The special tokens that a model was trained with are found by what it believes: the model is a
 // table, its training data greedy walks over that table under one framing.
-#include "tools/bundle/framing.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "tests/engine/table_bundle.h"
+#include "tools/bundle/text_side.h"
 
 namespace beamwright::tools {
 namespace {

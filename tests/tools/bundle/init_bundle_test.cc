@@ -18,10 +18,10 @@
 #include "ops/loop/model.h"
 #include "tests/support/run_graph.h"
 #include "tests/tools/graph/exports.h"
-#include "tools/bundle/bundle_text.h"
+#include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/check.h"
+#include "tools/bundle/encoder_layout.h"
 #include "tools/bundle/init.h"
-#include "tools/bundle/time_major.h"
 
 namespace beamwright::tools {
 namespace {

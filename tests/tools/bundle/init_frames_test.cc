@@ -1,8 +1,6 @@
 // What `beamwright-graph init` makes of the files that toolkits export of CTC models and
 // transducers (tests/frames/exports), and what it says of those that can't be served. That the
 // bundles are served with the right answers is tests/e2e/frame_exports_test.cc's business.
-#include "tools/bundle/init_frames.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -18,7 +16,8 @@
 #include "beamwright/v1/model.pb.h"
 #include "ops/numpy/npz.h"
 #include "tests/tools/graph/shell.h"
-#include "tools/bundle/encoder_sound.h"
+#include "tools/bundle/encoder_input.h"
+#include "tools/bundle/init_parts.h"
 
 namespace beamwright::tools {
 namespace {

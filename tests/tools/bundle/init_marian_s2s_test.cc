@@ -15,8 +15,8 @@
 #include "include/beamwright/engine.h"
 #include "tests/support/marian_model.h"
 #include "tests/tools/graph/shell.h"
+#include "tools/bundle/check.h"
 #include "tools/bundle/init.h"
-#include "tools/bundle/try_bundle.h"
 
 namespace beamwright::tools {
 namespace {

@@ -1,7 +1,5 @@
 // What `beamwright-graph init` makes of Marian models answers as plain loops do
 // (tests/tools/bundle/marian_reference.h), and what does not belong together is refused.
-#include "tools/bundle/init_marian.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +16,9 @@
 #include "tests/support/marian_model.h"
 #include "tests/tools/bundle/marian_reference.h"
 #include "tests/tools/graph/shell.h"
+#include "tools/bundle/check.h"
 #include "tools/bundle/init.h"
-#include "tools/bundle/try_bundle.h"
+#include "tools/bundle/init_parts.h"
 
 namespace beamwright::tools {
 namespace {

@@ -15,8 +15,8 @@
 #include "include/beamwright/engine.h"
 #include "ops/import/graph_file.h"
 #include "tests/tools/graph/shell.h"
+#include "tools/bundle/check.h"
 #include "tools/bundle/init.h"
-#include "tools/bundle/try_bundle.h"
 #include "tools/graph/check.h"
 
 // A namespace for this file: a folder's tests are compiled together.

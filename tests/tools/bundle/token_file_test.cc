@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/bundle/subword_mark.h"
+#include "tools/bundle/token_file.h"
 
 namespace beamwright::tools {
 namespace {

@@ -1,12 +1,11 @@
 // OPUS-MT's vocabularies: the ids of a file of both sides in SentencePiece models of one side.
-#include "tools/bundle/token_ids.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/text_codec.h"
+#include "tools/bundle/marian_files.h"
 
 namespace beamwright::tools {
 namespace {

@@ -1,10 +1,9 @@
-#include "tools/graph/frozen_reshape.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/graph/inference.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
+#include "tools/graph/check.h"
 
 namespace beamwright::ops {
 namespace {

@@ -1,10 +1,9 @@
 // What nodes cost, against counts made by hand.
-#include "tools/graph/node_cost.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
+#include "tools/graph/show.h"
 
 namespace beamwright::ops {
 namespace {

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/graph_builder.h"
-#include "tools/graph/name_stem.h"
+#include "tools/graph/ports.h"
 
 namespace beamwright::ops {
 namespace {
