@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
-#include "ops/import/files_beside.h"
+#include "ops/import/import_options.h"
 #include "ops/import/marian.h"
 #include "ops/import/onnx.h"
 #include "ops/import/openvino_ir.h"

@@ -1,4 +1,5 @@
-// What readers of graph files share: their options, and how they come by files.
+// What readers of graph files share: their options, how they come by files, tensors whose elements
+// lie in files, and the operators by which they infer types.
 #ifndef BEAMWRIGHT_OPS_IMPORT_IMPORT_OPTIONS_H_
 #define BEAMWRIGHT_OPS_IMPORT_IMPORT_OPTIONS_H_
 
@@ -6,10 +7,16 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "ops/base/input_file.h"
+#include "ops/graph/operator.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
+
+// What readers of graph files share: their options, and how they come by files.
 
 struct ImportOptions {
   // false: layers of unknown type are an Unimplemented error that lists all of them. true: they
@@ -32,6 +39,39 @@ using OpenFileFunction = std::function<absl::StatusOr<InputFilePtr>(const std::s
 
 // The same where files are in memory.
 using ReadFileFunction = std::function<absl::StatusOr<std::string>(const std::string& name)>;
+
+// Files that are taken for graph files or weights and are something else.
+
+// InvalidArgument if the file is a Git LFS pointer, an archive or an ONNX Runtime model, saying
+// what it is and what to do; OK for all else, which need not be what is wanted. Does not name the
+// file.
+absl::Status CheckFileKind(const InputFile& file);
+
+// The same of weights, which may begin with any bytes: a Git LFS pointer alone is recognised, and
+// only in a file as short as one.
+absl::Status CheckWeightsKind(const InputFile& file);
+
+// Tensors whose elements stand in a file as they stand in memory.
+
+// The elements from `offset` on, which must lie in the file; of booleans any byte but 0 is true.
+// In a DeferredScope (ops/tensor/deferred.h) a large tensor is read when it is needed. DataLoss if
+// the file has changed.
+absl::StatusOr<Tensor> ReadTensor(const InputFilePtr& file, int64_t offset, DType dtype,
+                                  const Shape& shape);
+
+// Opens a graph file and the weights next to it, for callers without rules for files.
+
+// Opens `graph_path` wherever it leads, for it was named by the user, and other files where their
+// links end in the folder of `graph_path` or in the folder `allow_links`, unless that is empty.
+OpenFileFunction FilesBeside(const std::string& graph_path, const std::string& allow_links);
+
+// "a/b/model.onnx" -> "a/b/"
+std::string FolderOf(absl::string_view path);
+
+// The operators that importers infer types and shapes with.
+
+// Loops need no entry: their inference is the graph's own.
+const OperatorSet& KnownOperatorSet();
 
 }  // namespace beamwright::ops
 

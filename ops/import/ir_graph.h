@@ -1,5 +1,5 @@
-// From a net as the XML says it to a Graph: edges become inputs, layers that reach no Result are
-// dropped, the rest is put in topological order and translated. Private to import/.
+// From a net as the XML says it to a Graph: edges become inputs, layers get an order and are
+// translated. Private to import/.
 #ifndef BEAMWRIGHT_OPS_IMPORT_IR_GRAPH_H_
 #define BEAMWRIGHT_OPS_IMPORT_IR_GRAPH_H_
 
@@ -13,6 +13,28 @@
 #include "ops/import/ir_net.h"
 
 namespace beamwright::ops {
+
+// Edges between port ids become edges between positions, and layers get an order.
+
+// Where a layer's input comes from: index into IrNet::layers, and position among its outputs.
+using IrSource = ValueId;
+
+struct IrWiring {
+  std::vector<std::vector<IrSource>> sources;  // [layer][input position], all present
+  std::vector<int> order;  // topological, by position in the file where that is free
+  std::vector<bool> kept;  // reaches a Result or an Assign, or is a Parameter
+};
+
+// Errors: an edge that names an unknown layer or port, two edges into one input, an unconnected
+// input, a cycle; each naming the layers.
+absl::StatusOr<IrWiring> WireNet(const IrNet& net);
+
+// Parameter and Result differ from all other layers by type, without case.
+bool IsParameter(const IrLayer& layer);
+bool IsResult(const IrLayer& layer);
+
+// From a net as the XML says it to a Graph: edges become inputs, layers that reach no Result are
+// dropped, the rest is put in topological order and translated.
 
 // What the translation of a file shares between a net and its loop bodies.
 struct IrImport {

@@ -20,11 +20,9 @@
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/graph/node_appender.h"
-#include "ops/import/file_kind.h"
+#include "ops/import/import_options.h"
 #include "ops/import/marian_file.h"
 #include "ops/import/marian_nodes.h"
-#include "ops/import/marian_options.h"
-#include "ops/import/marian_s2s.h"
 
 namespace beamwright::ops {
 namespace {

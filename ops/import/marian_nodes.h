@@ -9,13 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
+#include "ops/graph/graph.h"
 #include "ops/graph/node_appender.h"
 #include "ops/import/marian_file.h"
-#include "ops/import/marian_options.h"
 
 namespace beamwright::ops {
 
@@ -179,6 +180,15 @@ class MarianNodes {
   const MarianOptions& options_;
   Graph& graph_;
 };
+
+// Marian's older architecture, which Nematus had first: a bidirectional GRU encoder, and a decoder
+// whose step is a GRU cell, attention by a small network (Bahdanau et al. 2015), and a second GRU
+// cell.
+
+// encoder: source i64 [rows, length] -> memory f32 [rows, length, 2 * state], start f32 [rows,
+// state]. decoder: as MarianPart::kDecoder, with the state cell1 f32 [rows, state], which begins
+// with `start`. Faults of arrays are those of `arrays`.
+absl::Status BuildMarianS2s(MarianArrays& arrays, Graph& encoder, Graph& decoder);
 
 }  // namespace beamwright::ops
 

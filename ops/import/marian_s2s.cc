@@ -3,13 +3,12 @@
 // Encoder: memory_t = [forward h_t, backward h_t]; start = tanh(Ws mean(memory) + bs).
 // Step: g = cell1(E[token], h); e_t = v * tanh(Wc memory_t + b + Wg g); c = softmax(e) * memory;
 //   h' = cell2(c, g); logits = Wt tanh(W0 E[token] + W1 h' + W2 c + b0 + b1 + b2) + b.
-#include "ops/import/marian_s2s.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ops/import/marian_nodes.h"
 #include "ops/import/recurrent_sequence.h"
 
 namespace beamwright::ops {

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "ops/import/onnx_operators.h"
-#include "ops/import/onnx_pieces.h"
 
 namespace beamwright::ops {
 namespace {

@@ -1,10 +1,5 @@
 // What ONNX Runtime's optimiser makes of several operators: domain com.microsoft.
-#include "ops/import/onnx_activation.h"
-#include "ops/import/onnx_convolution.h"
-#include "ops/import/onnx_matmul.h"
-#include "ops/import/onnx_normalization.h"
 #include "ops/import/onnx_operators.h"
-#include "ops/import/onnx_pieces.h"
 
 namespace beamwright::ops {
 namespace {

@@ -18,11 +18,10 @@
 #include "ops/base/status.h"
 #include "ops/graph/file_operator.h"
 #include "ops/graph/inference.h"
-#include "ops/import/known_operators.h"
-#include "ops/import/onnx_calls.h"
+#include "ops/import/import_options.h"
+#include "ops/import/onnx_messages.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_order.h"
-#include "ops/import/onnx_text.h"
 
 namespace beamwright::ops {
 namespace {

@@ -12,9 +12,8 @@
 #include "absl/status/statusor.h"
 #include "onnx/onnx_pb.h"
 #include "ops/import/import_options.h"
-#include "ops/import/onnx_builder.h"
+#include "ops/import/onnx_messages.h"
 #include "ops/import/onnx_node.h"
-#include "ops/import/onnx_tensor.h"
 
 namespace beamwright::ops {
 
@@ -65,7 +64,7 @@ struct OnnxFunction {
   // Values of attributes that a call leaves out. The schema's newer field, kept here since Debian's
   // messages do not know it.
   std::vector<onnx::AttributeProto> defaults;
-  int64_t copied_bytes = 0;  // by one call (ops/import/onnx_calls.h)
+  int64_t copied_bytes = 0;  // by one call (ops/import/onnx_order.h)
 };
 
 // What the translation of a model shares among its graphs.

@@ -4,6 +4,8 @@
 #ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_OPERATORS_H_
 #define BEAMWRIGHT_OPS_IMPORT_ONNX_OPERATORS_H_
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -40,30 +42,99 @@ const OnnxOperator* FindOnnxOperator(absl::string_view domain, absl::string_view
 std::vector<const OnnxOperator*> AllOnnxOperators(absl::string_view domain = "");
 
 // The families.
-std::vector<OnnxOperator> OnnxActivations();    // onnx_activation.cc
+std::vector<OnnxOperator> OnnxActivations();    // onnx_elementwise.cc
 std::vector<OnnxOperator> OnnxAttention();      // onnx_attention.cc
 std::vector<OnnxOperator> OnnxControlFlow();    // onnx_control_flow.cc
-std::vector<OnnxOperator> OnnxConvolutions();   // onnx_convolution.cc
-std::vector<OnnxOperator> OnnxCreation();       // onnx_creation.cc
+std::vector<OnnxOperator> OnnxConvolutions();   // onnx_products.cc
+std::vector<OnnxOperator> OnnxCreation();       // onnx_shape.cc
 std::vector<OnnxOperator> OnnxElementwise();    // onnx_elementwise.cc
-std::vector<OnnxOperator> OnnxGather();         // onnx_gather.cc
-std::vector<OnnxOperator> OnnxLinearStates();   // onnx_linear_states.cc
-std::vector<OnnxOperator> OnnxMatMul();         // onnx_matmul.cc
+std::vector<OnnxOperator> OnnxGather();         // onnx_movement.cc
+std::vector<OnnxOperator> OnnxLinearStates();   // onnx_recurrent.cc
+std::vector<OnnxOperator> OnnxMatMul();         // onnx_products.cc
 std::vector<OnnxOperator> OnnxMovement();       // onnx_movement.cc
-std::vector<OnnxOperator> OnnxNormalization();  // onnx_normalization.cc
+std::vector<OnnxOperator> OnnxNormalization();  // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxQuantized();      // onnx_quantized.cc
 std::vector<OnnxOperator> OnnxRecurrent();      // onnx_recurrent.cc
 std::vector<OnnxOperator> OnnxReductions();     // onnx_reduce.cc
 std::vector<OnnxOperator> OnnxShapes();         // onnx_shape.cc
-std::vector<OnnxOperator> OnnxSignal();         // onnx_signal.cc
+std::vector<OnnxOperator> OnnxSignal();         // onnx_products.cc
 // Of com.microsoft, ONNX Runtime's own.
 std::vector<OnnxOperator> OnnxMicrosoftAttention();     // onnx_attention.cc
 std::vector<OnnxOperator> OnnxMicrosoftFused();         // onnx_fused.cc
-std::vector<OnnxOperator> OnnxMicrosoftLinearStates();  // onnx_linear_states.cc
+std::vector<OnnxOperator> OnnxMicrosoftLinearStates();  // onnx_recurrent.cc
 std::vector<OnnxOperator> OnnxMicrosoftQuantized();     // onnx_quantized.cc
 std::vector<OnnxOperator> OnnxMicrosoftRecurrent();     // onnx_recurrent.cc
-// Of kOnnxSequenceDomain: onnx_sequence_operators.cc.
+// Of kOnnxSequenceDomain: onnx_control_flow.cc.
 std::vector<OnnxOperator> OnnxSequenceOperators();
+
+// Small graphs that several operators of ONNX are translated with.
+
+// The shape as an i64 list: a constant where all extents are known.
+ValueId ShapeList(OnnxNode& n, ValueId x);
+// The extent of one axis as an i64 scalar; axis may count from the end.
+ValueId ExtentOf(OnnxNode& n, ValueId x, int64_t axis);
+// x under another shape. pattern: as Reshape takes it; 0 copies the input's extent.
+ValueId Reshaped(OnnxNode& n, ValueId x, std::vector<int64_t> pattern);
+// A list of one element as a scalar; scalars stay.
+ValueId AsScalar(OnnxNode& n, ValueId x);
+// [product of the extents before axis, product of the others]. axis in [-rank, rank].
+ValueId Flattened(OnnxNode& n, ValueId x, int64_t axis);
+// The axes 0 .. rank - 1 as an i64 list.
+ValueId AllAxes(OnnxNode& n, ValueId x);
+// i64 numbers 0 .. count - 1; count: i64 scalar.
+ValueId Counting(OnnxNode& n, ValueId count);
+// column - row for every element of the last two axes of x: i64 [rows, columns].
+ValueId DiagonalNumbers(OnnxNode& n, ValueId x);
+ValueId ConvertTo(OnnxNode& n, ValueId x, DType dtype);
+// What is wrong with an input that is known at load and holds what is not a scale of quantised
+// numbers, naming it; empty: nothing. CheckScale fails by it.
+std::string FaultOfScale(OnnxNode& n, int input, const char* name);
+void CheckScale(OnnxNode& n, int input, const char* name);
+
+// Activations as attributes of other operators name them.
+
+// The numbers of an activation; unset: the operator's own defaults.
+struct ActivationNumbers {
+  std::optional<double> alpha;
+  std::optional<double> beta;
+  std::optional<double> gamma;
+};
+
+// x under the operator of ONNX that `name` names: Relu, Tanh, LeakyRelu and others, and Clip, whose
+// bounds are alpha and beta. An error for another name.
+ValueId Activated(OnnxNode& n, ValueId x, const std::string& name,
+                  const ActivationNumbers& numbers);
+
+// Convolution and pooling as several operators of ONNX ask for them: with the node's attributes, on
+// inputs that its translation has prepared.
+
+// x [N, C, ...] by weights [M, C / group, ...], and bias [M] unless that is absent, under the
+// attributes of Conv.
+ValueId Convolved(OnnxNode& n, ValueId x, ValueId weights, ValueId bias);
+// Under the attributes of AveragePool.
+ValueId AveragePooled(OnnxNode& n, ValueId x, bool has_dilations);
+
+// Products that several operators of ONNX ask for.
+
+// alpha * a' * b', under the node's attributes.
+ValueId ScaledProduct(OnnxNode& n, ValueId a, ValueId b);
+// alpha * A' * B' + beta * C, under the node's attributes and of its first three inputs.
+ValueId GeneralProduct(OnnxNode& n);
+
+// Normalisations that several operators of ONNX ask for.
+
+// x less its mean over `axes`, divided by sqrt(variance + epsilon), times scale, plus bias unless
+// that is absent.
+ValueId LayerNormalized(OnnxNode& n, ValueId x, const std::vector<int64_t>& axes, double epsilon,
+                        ValueId scale, ValueId bias);
+// Writes the mean to output `mean` and 1 / sqrt(variance + epsilon) to the one behind it, where
+// they are read.
+void WriteMoments(OnnxNode& n, ValueId x, const std::vector<int64_t>& axes, double epsilon,
+                  int mean);
+// x divided by sqrt(mean of its squares over `axes` + epsilon), times scale. `inverse`, unless it
+// is negative: the output that the divisor's inverse is written to.
+ValueId RmsNormalized(OnnxNode& n, ValueId x, const std::vector<int64_t>& axes, double epsilon,
+                      ValueId scale, int inverse);
 
 }  // namespace beamwright::ops
 

@@ -1,9 +1,7 @@
 // Numbers of 8 and 16 bits: what ONNX and ONNX Runtime's quantiser write. Integers and their sums
 // stay integers up to the one rounding that the operator's document names.
-#include "ops/import/onnx_convolution.h"
+#include "ops/import/onnx_messages.h"
 #include "ops/import/onnx_operators.h"
-#include "ops/import/onnx_pieces.h"
-#include "ops/import/onnx_text.h"
 
 namespace beamwright::ops {
 namespace {

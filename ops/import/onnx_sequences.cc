@@ -34,7 +34,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
-#include "ops/import/onnx_text.h"
+#include "ops/import/onnx_messages.h"
 
 namespace beamwright::ops {
 namespace {

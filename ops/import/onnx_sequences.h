@@ -10,7 +10,7 @@
 
 namespace beamwright::ops {
 
-// Domain of the operators that stand for sequences afterwards (onnx_sequence_operators.cc), version
+// Domain of the operators that stand for sequences afterwards (onnx_control_flow.cc), version
 // 1. No file may import it.
 inline constexpr char kOnnxSequenceDomain[] = "beamwright.sequence";
 

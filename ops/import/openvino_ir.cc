@@ -27,11 +27,9 @@
 #include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/graph/faults.h"
-#include "ops/import/file_kind.h"
-#include "ops/import/files_beside.h"
+#include "ops/import/import_options.h"
 #include "ops/import/ir_graph.h"
 #include "ops/import/ir_net.h"
-#include "ops/import/known_operators.h"
 
 namespace beamwright::ops {
 namespace {

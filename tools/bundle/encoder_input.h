@@ -9,7 +9,7 @@
 
 #include "beamwright/v1/model.pb.h"
 #include "ops/graph/graph.h"
-#include "ops/import/onnx_metadata.h"
+#include "ops/import/onnx_outline.h"
 #include "tools/bundle/init_parts.h"
 #include "tools/graph/roles.h"
 

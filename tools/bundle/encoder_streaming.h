@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
 #include "ops/graph/graph.h"
-#include "ops/import/onnx_metadata.h"
+#include "ops/import/onnx_outline.h"
 
 namespace beamwright::tools {
 

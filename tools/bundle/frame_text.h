@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/model.pb.h"
-#include "ops/import/onnx_metadata.h"
+#include "ops/import/onnx_outline.h"
 
 namespace beamwright::tools {
 

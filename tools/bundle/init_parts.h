@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ops/graph/graph.h"
-#include "ops/import/onnx_metadata.h"
+#include "ops/import/onnx_outline.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/export_settings.h"
 #include "tools/bundle/init.h"

@@ -1,18 +1,43 @@
-// The constants of an ONNX model: TensorProto messages, whose elements are in the message or in
-// separate files. Private to import/.
-#ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_TENSOR_H_
-#define BEAMWRIGHT_OPS_IMPORT_ONNX_TENSOR_H_
+// The messages of an ONNX model: how they name its parts, what their numbers for types mean, and
+// tensors, which become constants. Private to import/.
+#ifndef BEAMWRIGHT_OPS_IMPORT_ONNX_MESSAGES_H_
+#define BEAMWRIGHT_OPS_IMPORT_ONNX_MESSAGES_H_
 
 #include <map>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "onnx/onnx_pb.h"
+#include "ops/graph/graph.h"
 #include "ops/import/import_options.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
+
+// How messages name parts of an ONNX model, and what its numbers for types mean.
+
+inline constexpr int kMaxOnnxRank = 32;
+
+// A name in quotes, cut where it is long.
+std::string Quote(absl::string_view name);
+// "node 12 'cell' (LSTM)"; a domain other than the default stands before the type.
+std::string Describe(const onnx::NodeProto& node, int index);
+// "LSTM", "com.microsoft.Gelu".
+std::string TypeName(const onnx::NodeProto& node);
+// "" for both names of the default domain.
+absl::string_view Domain(absl::string_view domain);
+
+// TensorProto.DataType. Unimplemented for text, complex numbers and types below 8 bits.
+absl::StatusOr<DType> OnnxType(int64_t data_type);
+// Type and shape of a tensor; kUndefined and an unknown rank where nothing is said. Symbolic
+// extents are unknown ones. Unimplemented for sequences, maps and optional values, InvalidArgument
+// for negative extents, ranks above kMaxOnnxRank and more than 2^48 elements.
+absl::StatusOr<ValueInfo> OnnxValueInfo(const onnx::TypeProto& type);
+
+// The constants of an ONNX model: TensorProto messages, whose elements are in the message or in
+// separate files.
 
 // Makes tensors of messages, each once: a message that is met again (in a function that is called
 // twice) gives the same elements. What external data may take altogether is bounded by a small
@@ -44,4 +69,4 @@ absl::StatusOr<Tensor> ReadInlineTensor(const onnx::TensorProto& message);
 
 }  // namespace beamwright::ops
 
-#endif  // BEAMWRIGHT_OPS_IMPORT_ONNX_TENSOR_H_
+#endif  // BEAMWRIGHT_OPS_IMPORT_ONNX_MESSAGES_H_
