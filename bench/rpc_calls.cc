@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "beamwright/v1/decode.grpc.pb.h"
-#include "ops/base/mutex_checks.h"
+#include "ops/base/threads.h"
 
 namespace beamwright::bench {
 namespace {

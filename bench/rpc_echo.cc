@@ -17,7 +17,7 @@
 
 #include "beamwright/v1/decode.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
-#include "ops/base/mutex_checks.h"
+#include "ops/base/threads.h"
 
 namespace beamwright::bench {
 namespace {

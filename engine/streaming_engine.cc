@@ -18,9 +18,9 @@
 #include "include/beamwright/engine.h"
 #include "ops/base/cpu.h"
 #include "ops/base/fault_point.h"
-#include "ops/base/periodic_thread.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
+#include "ops/base/threads.h"
 
 namespace beamwright::engine {
 namespace {

@@ -23,7 +23,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "ops/base/cgroup.h"
+#include "ops/base/memory.h"
 #include "ops/base/status.h"
 #include "server/rpc/listening_sockets.h"
 #include "server/serving/host_port.h"

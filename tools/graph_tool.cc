@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "ops/base/nearest_name.h"
-#include "ops/base/printable.h"
+#include "ops/base/names.h"
+#include "ops/base/utf8.h"
 #include "tools/bundle/check.h"
 #include "tools/bundle/cost.h"
 #include "tools/bundle/init.h"

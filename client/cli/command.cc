@@ -22,7 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cli/terminal.h"
-#include "ops/base/nearest_name.h"
+#include "ops/base/names.h"
 
 namespace beamwright::client {
 

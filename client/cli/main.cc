@@ -1,6 +1,6 @@
 // The program `beamwright`: docs/client.md.
 #include "client/cli/command.h"
-#include "ops/base/mutex_checks.h"
+#include "ops/base/threads.h"
 
 int main(int argc, char** argv) {
   beamwright::SkipDeadlockSearch();

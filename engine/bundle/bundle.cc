@@ -22,7 +22,7 @@
 #include "engine/bundle/golden_file.h"
 #include "engine/bundle/model_config.h"
 #include "engine/bundle/repository.h"
-#include "ops/base/model_name.h"
+#include "ops/base/names.h"
 #include "ops/base/status.h"
 #include "ops/import/graph_file.h"
 

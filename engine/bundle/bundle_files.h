@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "ops/base/input_file.h"
+#include "ops/base/file.h"
 
 namespace beamwright::bundle {
 

@@ -28,9 +28,9 @@
 #include "engine/bundle/rules.h"
 #include "engine/bundle/text_proto.h"
 #include "engine/status/fault.h"
-#include "ops/base/model_name.h"
-#include "ops/base/printable.h"
+#include "ops/base/names.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 namespace {

@@ -21,7 +21,7 @@
 #include "engine/status/error_details.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
-#include "ops/base/time_slice.h"
+#include "ops/base/threads.h"
 #include "ops/kernels/team.h"
 
 namespace beamwright::engine {

@@ -22,8 +22,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "ops/base/cgroup.h"
-#include "ops/base/memory_nodes.h"
+#include "ops/base/memory.h"
 
 namespace beamwright {
 namespace {

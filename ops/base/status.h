@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace beamwright {
 
@@ -43,5 +44,14 @@ absl::Status Invalid(const Pieces&... pieces) {
     return std::move(value_or).status();                    \
   }                                                         \
   lhs = *std::move(value_or)
+
+namespace beamwright {
+
+// Several errors as one status, so that people mend a file once.
+
+// The messages of all errors, separated by "; ", with the code of the first; OK without errors.
+absl::Status JoinErrors(absl::Span<const absl::Status> statuses);
+
+}  // namespace beamwright
 
 #endif  // BEAMWRIGHT_OPS_BASE_STATUS_H_

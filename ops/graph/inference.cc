@@ -16,7 +16,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
-#include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
 #include "ops/graph/deferred_fold.h"

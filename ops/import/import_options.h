@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "ops/base/input_file.h"
+#include "ops/base/file.h"
 #include "ops/graph/operator.h"
 #include "ops/tensor/tensor.h"
 

@@ -20,7 +20,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/graph/file_operator.h"
 #include "ops/graph/inference.h"

@@ -26,8 +26,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 #include "ops/import/import_options.h"
 #include "ops/tensor/deferred.h"
 

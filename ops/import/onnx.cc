@@ -19,7 +19,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "onnx/onnx_pb.h"
-#include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
 #include "ops/import/import_options.h"

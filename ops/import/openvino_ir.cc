@@ -24,7 +24,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "ops/base/join_errors.h"
 #include "ops/base/status.h"
 #include "ops/graph/faults.h"
 #include "ops/import/import_options.h"

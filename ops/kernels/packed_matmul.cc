@@ -33,7 +33,7 @@
 #include <numeric>
 
 #include "ops/base/check.h"
-#include "ops/base/huge_pages.h"
+#include "ops/base/memory.h"
 #include "ops/kernels/bf16_tile_product.h"
 #include "ops/kernels/int8_strip_product.h"
 #include "ops/kernels/parallel.h"

@@ -26,7 +26,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "ops/base/huge_pages.h"
+#include "ops/base/memory.h"
 #include "ops/base/status.h"
 #include "ops/tensor/tensor_limit.h"
 

@@ -15,7 +15,7 @@
 #include <new>
 #include <type_traits>
 
-#include "ops/base/huge_pages.h"
+#include "ops/base/memory.h"
 #include "ops/base/status.h"
 #include "ops/tensor/tensor_limit.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "ops/base/periodic_thread.h"
+#include "ops/base/threads.h"
 
 namespace beamwright::access {
 

@@ -24,8 +24,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/status/fault.h"
-#include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 #include "server/http/request_json.h"
 
 namespace beamwright::http {

@@ -24,7 +24,7 @@
 #include "engine/bundle/rules.h"
 #include "engine/bundle/strict_json.h"
 #include "engine/status/fault.h"
-#include "ops/base/edit_distance.h"
+#include "ops/base/names.h"
 #include "ops/base/rapidjson.h"
 #include "ops/base/status.h"
 

@@ -25,7 +25,6 @@
 #include "absl/strings/str_split.h"
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
-#include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 #include "server/http/multipart.h"

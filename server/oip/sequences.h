@@ -17,7 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "inference/grpc_service.pb.h"
-#include "ops/base/periodic_thread.h"
+#include "ops/base/threads.h"
 #include "server/oip/infer.h"
 #include "server/serving/caller.h"
 #include "server/serving/core.h"

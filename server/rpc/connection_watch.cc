@@ -32,7 +32,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ops/base/process_memory.h"
+#include "ops/base/memory.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/serving_state.h"
 

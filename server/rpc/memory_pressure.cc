@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/base/process_memory.h"
+#include "ops/base/memory.h"
 #include "ops/base/steady_time.h"
 
 namespace beamwright::rpc {

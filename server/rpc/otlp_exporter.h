@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
-#include "ops/base/periodic_thread.h"
+#include "ops/base/threads.h"
 #include "server/serving/tracer.h"
 
 namespace beamwright::rpc {

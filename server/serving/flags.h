@@ -56,7 +56,7 @@ struct Flags {
   // Versions are warmed up before they serve: load.warm_up_rows is then engine.max_rows.
   bool warm_up = true;
   // The memory node (NUMA) that the process keeps to: "off" (all that it may use), "auto" or a
-  // number (ops/base/memory_nodes.h).
+  // number (ops/base/memory.h).
   std::string numa = "off";
   engine::EngineOptions engine = {.num_streams = engine::EngineOptions::kStreamsAsWorkIs};
   // Bytes for what runs. 0: a quarter of the memory that there is.

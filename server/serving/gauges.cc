@@ -16,9 +16,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "ops/base/cgroup.h"
 #include "ops/base/cpu.h"
-#include "ops/base/process_memory.h"
+#include "ops/base/memory.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/logging.h"
 

@@ -29,12 +29,12 @@
 #include "absl/time/time.h"
 #include "engine/load_model.h"
 #include "engine/model/parts.h"
-#include "ops/base/cgroup.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/interruption.h"
-#include "ops/base/periodic_thread.h"
+#include "ops/base/memory.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
+#include "ops/base/threads.h"
 
 namespace beamwright::serving {
 namespace {

@@ -21,7 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "ops/base/nearest_name.h"
+#include "ops/base/names.h"
 
 namespace beamwright::serving {
 namespace {

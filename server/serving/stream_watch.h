@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "ops/base/periodic_thread.h"
+#include "ops/base/threads.h"
 
 namespace beamwright::serving {
 

@@ -8,7 +8,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "ops/base/periodic_thread.h"
+#include "ops/base/threads.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::serving {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/status/fault.h"
-#include "ops/base/printable.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::translate {
 namespace {

@@ -19,7 +19,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "ops/base/printable.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 

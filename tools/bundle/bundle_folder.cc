@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/check.h"
-#include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::tools {
 

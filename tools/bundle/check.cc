@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "engine/load_model.h"
 #include "engine/model/parts.h"
-#include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 #include "tools/graph/check.h"
 #include "tools/graph/commands.h"
 

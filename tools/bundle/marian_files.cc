@@ -15,8 +15,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::tools {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "ops/base/printable.h"
+#include "ops/base/utf8.h"
 #include "ops/graph/file_operator.h"
 #include "ops/import/import_options.h"
 #include "tools/graph/ports.h"

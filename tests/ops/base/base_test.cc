@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/cpu.h"
 #include "ops/base/file.h"
-#include "ops/base/printable.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright {
 namespace {

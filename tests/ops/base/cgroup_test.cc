@@ -1,5 +1,3 @@
-#include "ops/base/cgroup.h"
-
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -10,7 +8,7 @@
 #include <vector>
 
 #include "ops/base/cpu.h"
-#include "ops/base/memory_nodes.h"
+#include "ops/base/memory.h"
 
 namespace beamwright {
 namespace {

@@ -1,6 +1,5 @@
-#include "ops/base/nearest_name.h"
-
 #include "gtest/gtest.h"
+#include "ops/base/names.h"
 
 namespace beamwright {
 namespace {

@@ -1,11 +1,10 @@
-#include "ops/base/periodic_thread.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
+#include "ops/base/threads.h"
 
 namespace beamwright {
 namespace {

@@ -1,10 +1,10 @@
-#include "ops/base/process_memory.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <cstdint>
 #include <cstring>
+
+#include "ops/base/memory.h"
 
 namespace beamwright {
 namespace {

@@ -1,5 +1,3 @@
-#include "ops/base/time_slice.h"
-
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -9,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <thread>
+
+#include "ops/base/threads.h"
 
 namespace beamwright {
 namespace {

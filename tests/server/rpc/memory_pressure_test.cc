@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/base/process_memory.h"
+#include "ops/base/memory.h"
 #include "tests/e2e/becomes.h"
 
 namespace beamwright::rpc {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "ops/base/memory_nodes.h"
+#include "ops/base/memory.h"
 
 namespace beamwright::serving {
 namespace {

@@ -1,14 +1,34 @@
-#include "ops/base/nearest_name.h"
+#include "ops/base/names.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "ops/base/edit_distance.h"
+#include "ops/base/status.h"
 
 namespace beamwright {
+
+// A row of the table at a time.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
 namespace {
 
 constexpr size_t kLongestName = 100;  // longer ones are not names
@@ -47,6 +67,24 @@ std::string FlagSuggestions(absl::Span<const std::string> given,
     }
   }
   return meant.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(meant, ", "), "?");
+}
+
+namespace {
+
+constexpr size_t kMaxNameLength = 128;
+
+}  // namespace
+
+absl::Status CheckModelName(const std::string& name) {
+  bool good = !name.empty() && name.size() <= kMaxNameLength && name[0] != '.';
+  for (const char c : name) {
+    good = good &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-');
+  }
+  return good ? absl::OkStatus()
+              : Invalid("'", absl::CEscape(name.substr(0, kMaxNameLength)),
+                        "' cannot name a model; allowed are 1 to ", kMaxNameLength,
+                        " letters, digits, '.', '_' and '-', not starting with a dot");
 }
 
 }  // namespace beamwright

@@ -1,14 +1,24 @@
-// The name that was probably meant by one that does not exist: "did you mean --beam-size?".
-#ifndef BEAMWRIGHT_OPS_BASE_NEAREST_NAME_H_
-#define BEAMWRIGHT_OPS_BASE_NEAREST_NAME_H_
+// Names: what models may be called, and which name was probably meant by one that does not exist.
+#ifndef BEAMWRIGHT_OPS_BASE_NAMES_H_
+#define BEAMWRIGHT_OPS_BASE_NAMES_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace beamwright {
+
+// How far two names are from each other: for messages that say which one was meant.
+
+// How many characters have to be inserted, removed or replaced (Levenshtein 1966). Its time is the
+// product of the lengths.
+size_t EditDistance(absl::string_view a, absl::string_view b);
+
+// The name that was probably meant by one that does not exist: "did you mean --beam-size?".
 
 // The one of `names` that begins with `given` if there is only one, else the one with the fewest
 // letters to change, add or leave out: a third of them at most. Empty: none is near.
@@ -30,6 +40,12 @@ std::string FlagSuggestions(const App& app) {
   return FlagSuggestions(app.remaining(), flags);
 }
 
+// What models may be called.
+
+// InvalidArgument unless `name` may name a model: 1 to 128 letters, digits, '.', '_' and '-', no
+// dot first.
+absl::Status CheckModelName(const std::string& name);
+
 }  // namespace beamwright
 
-#endif  // BEAMWRIGHT_OPS_BASE_NEAREST_NAME_H_
+#endif  // BEAMWRIGHT_OPS_BASE_NAMES_H_

@@ -1,6 +1,7 @@
-// A thread that does the same work every so often.
-#ifndef BEAMWRIGHT_OPS_BASE_PERIODIC_THREAD_H_
-#define BEAMWRIGHT_OPS_BASE_PERIODIC_THREAD_H_
+// Threads: one that does the same work every so often, how long one may run before others on its
+// CPU, and the checks of many locks.
+#ifndef BEAMWRIGHT_OPS_BASE_THREADS_H_
+#define BEAMWRIGHT_OPS_BASE_THREADS_H_
 
 #include <functional>
 #include <thread>
@@ -10,6 +11,8 @@
 #include "absl/time/time.h"
 
 namespace beamwright {
+
+// A thread that does the same work every so often.
 
 // Make it the last member of a class whose other members the work uses.
 class PeriodicThread {
@@ -42,6 +45,25 @@ class PeriodicThread {
   std::thread thread_;  // last: it uses the others
 };
 
+// How long a thread may run before others on its CPU get their turn.
+//
+// Threads that answer calls work for microseconds and are waited for; those that compute work for
+// as long as there is something to compute. Where they share CPUs, a scheduler that gives both the
+// same slice (3 ms) lets a message wait for several of them. Linux 6.12 and later lets a thread
+// that asks for a short slice run before those with longer ones, with no larger share of the CPU;
+// for that it needs no privilege. Elsewhere nothing changes. Source: sched(7), sched_setattr(2).
+
+// Of the calling thread, and of those that it starts from now on.
+void UseShortTimeSlices();
+void UseUsualTimeSlices();
+
+// For programs that take many locks.
+
+// Turns off Abseil's search for deadlocks in this process. Distributions build Abseil with it, and
+// then all threads meet in one lock whenever any lock is taken; gRPC takes dozens a call. Call it
+// first in main.
+void SkipDeadlockSearch();
+
 }  // namespace beamwright
 
-#endif  // BEAMWRIGHT_OPS_BASE_PERIODIC_THREAD_H_
+#endif  // BEAMWRIGHT_OPS_BASE_THREADS_H_
