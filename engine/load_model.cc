@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/bundle.h"
-#include "engine/bundle/golden_file.h"
+#include "engine/bundle/bundle_files.h"
 #include "engine/golden.h"
 #include "engine/warm_up.h"
 #include "ops/base/status.h"

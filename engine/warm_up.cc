@@ -18,8 +18,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "engine/model/compile_graphs.h"
 #include "engine/model/parts.h"
-#include "engine/model/trial_sources.h"
 #include "engine/options/request_lines.h"
 #include "engine/request/prepared_source.h"
 #include "include/beamwright/engine.h"

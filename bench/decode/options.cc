@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/bundle/bundle.h"
-#include "engine/bundle/text_proto.h"
+#include "engine/bundle/proto_text.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/status.h"
 #include "tools/bundle/cost.h"

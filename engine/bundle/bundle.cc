@@ -15,11 +15,8 @@
 
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "engine/bundle/bundle_files.h"
-#include "engine/bundle/bundle_head.h"
-#include "engine/bundle/golden_file.h"
 #include "engine/bundle/model_config.h"
 #include "engine/bundle/repository.h"
 #include "ops/base/names.h"

@@ -19,6 +19,18 @@
 
 namespace beamwright::bundle {
 
+// BundleHead: what a bundle says of itself, for those who have no need of its graphs yet.
+
+struct BundleHead {
+  std::string name;
+  std::string version;  // "1" where the folder's name is not a version number
+  v1::ModelConfig config;
+};
+
+// Reads model.textproto alone. Errors as LoadBundle's.
+absl::StatusOr<BundleHead> ReadBundleHead(const std::string& folder,
+                                          absl::Span<const std::string> allow_links = {});
+
 struct Bundle {
   std::string name;
   std::string version;  // "1" where the folder's name is not a version number

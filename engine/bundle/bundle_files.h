@@ -1,6 +1,6 @@
 // BundleFiles: the files of one bundle folder, kept inside it and checked against MANIFEST.sha256.
 // The hashed bytes are the returned bytes: the content itself, or an open file that reports
-// whether it has changed since. Private to bundle/.
+// whether it has changed since.
 #ifndef BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_
 #define BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_FILES_H_
 
@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "ops/base/file.h"
 
 namespace beamwright::bundle {
@@ -61,6 +62,15 @@ class BundleFiles {
 
 // Lower-case hex.
 std::string Sha256(absl::string_view content);
+
+// The requests that a bundle brings (docs/bundle.md, 'Golden requests' and 'Warm-up').
+
+// Content of the bundle's golden.jsonl; empty if missing. Errors as LoadBundle's.
+absl::StatusOr<std::string> ReadGolden(const std::string& folder,
+                                       absl::Span<const std::string> allow_links = {});
+// The same of its warmup.jsonl.
+absl::StatusOr<std::string> ReadWarmUp(const std::string& folder,
+                                       absl::Span<const std::string> allow_links = {});
 
 }  // namespace beamwright::bundle
 

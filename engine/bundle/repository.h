@@ -1,16 +1,20 @@
-// Where bundles lie on disk: `<repository>/<model>/<version>/`, or one model's folder, or one
-// bundle. Lists the versions, newest first, and whether their files have changed.
+// Where bundles lie on disk, and which of their versions are served.
 #ifndef BEAMWRIGHT_ENGINE_BUNDLE_REPOSITORY_H_
 #define BEAMWRIGHT_ENGINE_BUNDLE_REPOSITORY_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "beamwright/v1/serving.pb.h"
 
 namespace beamwright::bundle {
+
+// Where bundles lie on disk: `<repository>/<model>/<version>/`, or one model's folder, or one
+// bundle. Lists the versions, newest first, and whether their files have changed.
 
 // True for the name of a version folder: a whole number from 1 up to 18 digits, no leading zero.
 bool IsVersion(absl::string_view name);
@@ -56,6 +60,29 @@ struct FolderState {
 };
 // Links are followed. Of a folder that can't be read the state is a separate one.
 FolderState StateOf(const std::string& path);
+
+// Which versions of a model are to be served, by what its folder says (serving.textproto) and by
+// what lies there. Decides; loads nothing.
+
+inline constexpr char kPolicyName[] = "serving.textproto";
+
+// True for what may label a version: a letter, then up to 63 letters, digits, '.', '_' and '-'.
+bool IsLabel(absl::string_view name);
+
+// The content of a serving.textproto, `latest: 1` where it does not say which versions. Errors as
+// ParseTextProto's, or InvalidArgument naming all fields that are wrong.
+absl::StatusOr<v1::ServingPolicy> ParsePolicy(const std::string& text);
+// The policy of a model's folder; the newest version alone if it has none. Errors as ParsePolicy's
+// and ReadFile's.
+absl::StatusOr<v1::ServingPolicy> ReadPolicy(const ModelFolder& folder);
+
+struct VersionChoice {
+  std::vector<VersionFolder> candidates;  // newest first
+  size_t count = 0;                       // as many of them, from the newest on, are to be served,
+  std::set<std::string> labelled;         // and these, however old
+  std::vector<LoadFailure> missing;       // asked for, and not there
+};
+VersionChoice ChooseVersions(const ModelFolder& folder, const v1::ServingPolicy& policy);
 
 }  // namespace beamwright::bundle
 

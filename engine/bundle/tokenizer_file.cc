@@ -31,7 +31,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "engine/bundle/byte_pieces.h"
+#include "engine/bundle/codec_base.h"
 #include "engine/bundle/tokenizer_json.h"
 #include "ops/base/status.h"
 

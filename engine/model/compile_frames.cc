@@ -12,8 +12,6 @@
 // 3. A tagger's CRF: ReadTransitions reads labels + 2 lines of scores.
 // 4. A transducer's predictor and joiner become steps over rows (ops::CompileTransducer).
 // 5. If the encoder is run chunk by chunk, how many frames a chunk gives (FramesOfChunk).
-#include "engine/model/compile_frames.h"
-
 #include <algorithm>
 #include <limits>
 #include <utility>

@@ -14,8 +14,6 @@
 // vocabulary it scores tokens; otherwise it scores words, which are found in the text at their ends
 // (CompileWords). A model of which fewer than half of the words can be spelled with the tokens is
 // refused: another vocabulary's model would silently make answers worse.
-#include "engine/model/compile_fusion.h"
-
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -32,7 +30,7 @@
 #include "engine/fusion/arpa.h"
 #include "engine/fusion/kenlm.h"
 #include "engine/model/compile_graphs.h"
-#include "engine/model/spelled_lexicon.h"
+#include "engine/model/lexicons.h"
 #include "ops/base/status.h"
 #include "ops/decoder/decoder_form.h"
 

@@ -19,20 +19,30 @@
 // Errors name the field of model.textproto and list the names that the graph has.
 #include "engine/model/compile_graphs.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "engine/model/compile_streaming.h"
-#include "engine/model/decoder_inputs.h"
-#include "engine/model/longest_source.h"
+#include "engine/model/model_inputs.h"
 #include "engine/model/self_check.h"
 #include "engine/status/fault.h"
+#include "ops/base/check.h"
 #include "ops/base/status.h"
 #include "ops/decoder/float_ports.h"
 #include "ops/decoder/one_hot.h"
+#include "ops/graph/inference.h"
 #include "ops/graph/trace.h"
+#include "ops/loop/operators.h"
+#include "ops/tensor/deferred.h"
 
 namespace beamwright::engine {
 namespace {
@@ -317,6 +327,176 @@ absl::StatusOr<std::unique_ptr<DecoderPart>> CompileDecoder(
   SelfCheck(options.context, *decoder, model.source->size());
   FindMostSteps(options.context, *decoder, model.source->size());
   return decoder;
+}
+
+namespace {
+
+using ops::Graph;
+using ops::Node;
+using ops::PartialShape;
+
+constexpr int64_t kShortest = 8;
+constexpr int64_t kLongest = 8192;
+// Positions of a source of floats that an encoder may join to one of its table.
+constexpr int64_t kMostJoined = 16;
+
+// The extents of the constants that the graph gathers from or slices, in ascending order.
+std::set<int64_t> TableExtents(const Graph& graph) {
+  std::set<int64_t> extents;
+  for (const Node& node : graph.nodes) {
+    if (node.op != "Gather" && node.op != "Slice" && node.op != "StridedSlice") {
+      continue;
+    }
+    const Node* table = &graph.node(node.inputs[0].node);
+    if (table->op == "Convert") {
+      table = &graph.node(table->inputs[0].node);
+    }
+    if (table->op != "Constant" || !table->constant.has_value()) {
+      continue;
+    }
+    for (const int64_t extent : table->constant.shape()) {
+      if (extent >= kShortest && extent <= kLongest) {
+        extents.insert(extent);
+      }
+    }
+  }
+  return extents;
+}
+
+// Whether inference takes the graph with one source of this length.
+bool Takes(Graph graph, int parameter, int length_axis, int64_t length) {
+  Node& source = graph.node(graph.parameters[static_cast<size_t>(parameter)]);
+  ops::Shape dims = source.outputs[0].shape.dims();
+  dims[0] = dims[0] == PartialShape::kDynamic ? 1 : dims[0];
+  dims[static_cast<size_t>(length_axis)] = length;
+  source.outputs[0].shape = PartialShape(std::move(dims));
+  return ops::InferGraph(graph, ops::Operators()).ok();
+}
+
+}  // namespace
+
+int64_t LongestSource(const Graph& graph, int parameter, int length_axis) {
+  const PartialShape& shape =
+      graph.node(graph.parameters[static_cast<size_t>(parameter)]).outputs[0].shape;
+  if (!shape.has_rank() || shape.rank() <= length_axis || length_axis == 0 ||
+      shape.dim(length_axis) != PartialShape::kDynamic) {
+    return 0;
+  }
+  const auto takes = [&](int64_t length) { return Takes(graph, parameter, length_axis, length); };
+  const bool is_float =
+      ops::IsFloat(graph.node(graph.parameters[static_cast<size_t>(parameter)]).outputs[0].dtype);
+  const int64_t most_joined = is_float ? kMostJoined : 1;
+  int64_t works = 0;  // windows may need more positions than the shortest
+  const std::set<int64_t> extents = TableExtents(graph);
+  for (int64_t length = kShortest; !extents.empty() && works == 0 && length <= kLongest;
+       length *= 2) {
+    works = takes(length) ? length : 0;
+  }
+  for (const int64_t extent : extents) {
+    int64_t fails = std::max(extent, works) + 1;
+    while (fails <= (extent + 1) * most_joined && takes(fails)) {
+      works = fails;
+      fails *= 2;
+    }
+    if (fails > (extent + 1) * most_joined) {
+      continue;
+    }
+    while (fails - works > 1) {
+      const int64_t middle = works + (fails - works) / 2;
+      (takes(middle) ? works : fails) = middle;
+    }
+    // An encoder that wants multiples of a number takes longer sources again.
+    for (const int64_t block : {1, 2, 3, 4, 5, 8, 10, 16, 32, 64, 128, 256}) {
+      if (takes((works / block + 1) * block)) {
+        return 0;
+      }
+    }
+    return works < kShortest ? 0 : works;
+  }
+  return 0;
+}
+
+namespace {
+
+// Everything is added with its size, so that no two sequences of fields have the same bytes.
+class Hash {
+ public:
+  Hash() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    BW_CHECK(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+  }
+
+  void AddBytes(const void* bytes, size_t size) {
+    const auto count = static_cast<uint64_t>(size);
+    Update(&count, sizeof(count));
+    Update(bytes, size);
+  }
+  void Add(absl::string_view text) { AddBytes(text.data(), text.size()); }
+  void Add(const std::string& text) { Add(absl::string_view(text)); }
+  template <typename Number, typename = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  void Add(Number number) {
+    Update(&number, sizeof(number));
+  }
+  template <typename Element>
+  void Add(const std::vector<Element>& elements) {
+    Add(static_cast<uint64_t>(elements.size()));
+    for (const Element& element : elements) {
+      Add(element);
+    }
+  }
+  std::string Get() {
+    std::string digest(EVP_MAX_MD_SIZE, '\0');
+    unsigned int size = 0;
+    BW_CHECK(EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                                &size) == 1);
+    digest.resize(size);
+    return digest;
+  }
+
+ private:
+  void Update(const void* bytes, size_t size) {
+    BW_CHECK(EVP_DigestUpdate(context_.get(), bytes, size) == 1);
+  }
+
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+void AddGraph(const ops::Graph& graph, Hash& hash) {
+  hash.Add(static_cast<uint64_t>(graph.nodes.size()));
+  for (const ops::Node& node : graph.nodes) {
+    hash.Add(node.op);
+    for (const auto& [name, value] : node.attributes.values()) {
+      hash.Add(name);
+      std::visit([&](const auto& own) { hash.Add(own); }, value);
+    }
+    for (const ops::ValueId input : node.inputs) {
+      hash.Add(input.node);
+      hash.Add(input.output);
+    }
+    if (node.constant.has_value()) {
+      hash.Add(static_cast<int>(node.constant.dtype()));
+      hash.Add(std::vector<int64_t>(node.constant.shape().begin(), node.constant.shape().end()));
+      hash.AddBytes(node.constant.bytes(), static_cast<size_t>(node.constant.num_bytes()));
+      ops::ForgetIdle();
+    }
+    ops::VisitBodies(node,
+                     [&](const ops::Graph& body, absl::string_view) { AddGraph(body, hash); });
+  }
+  hash.Add(graph.parameters);
+  hash.Add(graph.results);
+}
+
+}  // namespace
+
+std::string Fingerprint(const ops::Graph& decoder, const v1::DecoderConfig& config,
+                        const bundle::TextCodec& target) {
+  Hash hash;
+  AddGraph(decoder, hash);
+  hash.Add(config.SerializeAsString());
+  for (int32_t token = 0; token < target.size(); ++token) {
+    hash.Add(target.TokenText(token));
+  }
+  hash.Add(target.begin_id());
+  return hash.Get();
 }
 
 }  // namespace beamwright::engine

@@ -1,16 +1,20 @@
-// What a model's graphs are given: encoders the source, decoders what the encoder computed of it or
-// what the bundle declares. Private to engine/.
+// What a model's graphs are given: where it comes from, the encoder, a constant, lengths or the
+// caller, and the tensors themselves. Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_MODEL_MODEL_INPUTS_H_
 #define BEAMWRIGHT_ENGINE_MODEL_MODEL_INPUTS_H_
 
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/model/parts.h"
 
 namespace beamwright::engine {
+
+// What a model's graphs are given: encoders the source, decoders what the encoder computed of it or
+// what the bundle declares.
 
 // The initial state of an input that starts from a constant, [1, ...]. InvalidArgument: the graph
 // leaves an extent of it open.
@@ -51,6 +55,14 @@ absl::StatusOr<std::vector<ops::Tensor>> DecoderInputs(const DecoderPart& decode
 ops::Tensor TakeRow(const ops::Tensor& tensor, int axis, int64_t row);
 // Indices [0, length) of an axis.
 ops::Tensor TakeFront(const ops::Tensor& tensor, int axis, int64_t length);
+
+// Where what a decoder reads of a request comes from: the encoder, a constant, lengths, the caller.
+
+// Fills decoder.inputs, for every Parameter of its graph but the token's, as the configuration
+// says. InvalidArgument, with all that is wrong, if the encoder has no output of a name, one of
+// another type or shape than the decoder reads, or the configuration names an input that the
+// decoder does not have.
+absl::Status FindDecoderInputs(const v1::DecoderConfig& config, DecoderPart& decoder);
 
 }  // namespace beamwright::engine
 

@@ -18,7 +18,7 @@
 #include "engine/model/activity.h"
 #include "engine/model/ctc_output.h"
 #include "engine/model/decode_model.h"
-#include "engine/model/lexical_table.h"
+#include "engine/model/lexicons.h"
 #include "engine/model/options_cache.h"
 #include "engine/model/precision.h"
 #include "engine/picture/front_end.h"

@@ -1,15 +1,11 @@
 #include "engine/model/precision.h"
 
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_join.h"
-#include "engine/model/any_precision.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {
-
 namespace {
 
 struct PrecisionName {

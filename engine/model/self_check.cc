@@ -11,9 +11,9 @@
 #include <set>
 #include <vector>
 
+#include "engine/model/compile_graphs.h"
 #include "engine/model/model_inputs.h"
 #include "engine/model/self_check.h"
-#include "engine/model/trial_sources.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "engine/bundle/strict_json.h"
+#include "engine/bundle/proto_text.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {

@@ -27,7 +27,7 @@
 
 #include "absl/strings/numbers.h"
 #include "engine/bundle/bounds.h"
-#include "engine/bundle/strict_json.h"
+#include "engine/bundle/proto_text.h"
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "engine/bundle/strict_json.h"
+#include "engine/bundle/proto_text.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "engine/bundle/strict_json.h"
+#include "engine/bundle/proto_text.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 

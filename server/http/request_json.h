@@ -19,7 +19,7 @@ namespace beamwright::http {
 absl::Status ReadRequest(const std::string& body, google::protobuf::Message& request);
 
 // The members of a body that is a JSON object. InvalidArgument; JSON that is nested too deep, has
-// too many values, or is not strict is refused (engine/bundle/strict_json.h).
+// too many values, or is not strict is refused (engine/bundle/proto_text.h).
 absl::StatusOr<google::protobuf::Struct> ReadObject(const std::string& body);
 
 }  // namespace beamwright::http

@@ -19,7 +19,6 @@
 #include <utility>
 
 #include "engine/bundle/repository.h"
-#include "engine/bundle/version_policy.h"
 #include "engine/model/parts.h"
 #include "engine/request/prepared_source.h"
 #include "engine/status/fault.h"

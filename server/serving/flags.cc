@@ -28,7 +28,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/model/any_precision.h"
 #include "engine/model/precision.h"
 #include "engine/search/options.h"
 #include "ops/base/cpu.h"

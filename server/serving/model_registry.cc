@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "engine/bundle/version_policy.h"
+#include "engine/bundle/repository.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 

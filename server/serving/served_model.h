@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "engine/bundle/bundle_head.h"
+#include "engine/bundle/bundle.h"
 #include "engine/bundle/repository.h"
 #include "engine/model/decode_model.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/bundle/version_policy.h"
+#include "engine/bundle/repository.h"
 #include "ops/base/check.h"
 #include "server/access/access_files.h"
 

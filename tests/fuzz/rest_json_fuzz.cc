@@ -5,7 +5,7 @@
 #include <string>
 
 #include "beamwright/v1/decode.pb.h"
-#include "engine/bundle/strict_json.h"
+#include "engine/bundle/proto_text.h"
 #include "server/http/infer_json.h"
 #include "server/http/message_json.h"
 

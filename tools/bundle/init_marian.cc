@@ -24,7 +24,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/bundle/text_codec.h"
-#include "engine/model/lexical_table.h"
+#include "engine/model/lexicons.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/import/graph_file.h"

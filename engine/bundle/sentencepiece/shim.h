@@ -3,7 +3,7 @@
 //
 // The distribution's libsentencepiece carries a copy of an older protobuf and exports its symbols.
 // In a program that uses protobuf too, the loader binds both to whichever comes first, and the
-// other one breaks. So the library is never linked: sentencepiece_model.cc loads this shim, and
+// other one breaks. So the library is never linked: sentencepiece_codec.cc loads this shim, and
 // with it the library, by dlopen with RTLD_DEEPBIND, which binds each to its own.
 #ifndef BEAMWRIGHT_ENGINE_BUNDLE_SENTENCEPIECE_SHIM_H_
 #define BEAMWRIGHT_ENGINE_BUNDLE_SENTENCEPIECE_SHIM_H_

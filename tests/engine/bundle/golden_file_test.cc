@@ -1,8 +1,7 @@
-#include "engine/bundle/golden_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/bundle/bundle_files.h"
 #include "tests/engine/bundle/temp_bundle.h"
 
 namespace beamwright::bundle {

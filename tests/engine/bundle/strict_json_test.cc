@@ -1,10 +1,10 @@
-#include "engine/bundle/strict_json.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "engine/bundle/proto_text.h"
 
 namespace beamwright::bundle {
 namespace {

@@ -1,9 +1,8 @@
-#include "engine/bundle/version_policy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "engine/bundle/repository.h"
 #include "tests/engine/bundle/temp_bundle.h"
 
 namespace beamwright::bundle {

@@ -1,10 +1,13 @@
-// LexicalTable: which target tokens a source token may become. A request that asks for it chooses
-// among those of its source's tokens, and the most frequent ones; never among its batch's.
-#ifndef BEAMWRIGHT_ENGINE_MODEL_LEXICAL_TABLE_H_
-#define BEAMWRIGHT_ENGINE_MODEL_LEXICAL_TABLE_H_
+// Tables of words and tokens: which target tokens a source token may become, and lexicons that
+// spell their words in tokens.
+#ifndef BEAMWRIGHT_ENGINE_MODEL_LEXICONS_H_
+#define BEAMWRIGHT_ENGINE_MODEL_LEXICONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,8 +15,12 @@
 #include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
 #include "engine/bundle/text_codec.h"
+#include "engine/fusion/word_tree.h"
 
 namespace beamwright::engine {
+
+// LexicalTable: which target tokens a source token may become. A request that asks for it chooses
+// among those of its source's tokens, and the most frequent ones; never among its batch's.
 
 // Immutable and thread-safe. 2 bytes an entry, or 4 with more than 65,536 target tokens.
 class LexicalTable {
@@ -53,6 +60,27 @@ class LexicalTable {
   std::vector<int32_t> long_targets_;
 };
 
+// Lexicons that spell their words in tokens, as flashlight-text's: "hello ▁he llo", "cat K AE T |".
+
+// A lexicon whose letters are tokens: fusion::Lexicon reads a code of each token in the place of
+// its text, with a space where the token begins or ends a word.
+struct SpelledLexicon {
+  std::vector<std::string> words;  // spellings in codes
+  fusion::WordTokens tokens;       // without ends
+  int64_t num_left_out = 0;        // lines with what is no token, or without spelling
+};
+
+// content: a line for each spelling: the word, then its tokens. token_of: -1 of what is no token.
+// is_silent: tokens that belong to no word and may be anywhere, as the blank.
+//
+// Nothing if fewer than half of the lines are such, or if the borders of words cannot be seen: all
+// spellings end with one token that is nowhere else, or no token that ends one is inside another,
+// or no token that begins one is inside another.
+std::optional<SpelledLexicon> ReadSpelledLexicon(
+    absl::string_view content, int32_t num_tokens,
+    const std::function<int32_t(absl::string_view)>& token_of,
+    const std::function<bool(int32_t)>& is_silent);
+
 }  // namespace beamwright::engine
 
-#endif  // BEAMWRIGHT_ENGINE_MODEL_LEXICAL_TABLE_H_
+#endif  // BEAMWRIGHT_ENGINE_MODEL_LEXICONS_H_
