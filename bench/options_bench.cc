@@ -12,7 +12,6 @@
 #include "engine/fusion/ctc_prefix.h"
 #include "engine/fusion/ngram_model.h"
 #include "engine/search/beam_search.h"
-#include "engine/search/stable_tokens.h"
 #include "ops/kernels/mix_scores.h"
 #include "ops/kernels/topk.h"
 

@@ -22,7 +22,7 @@
 #include "engine/model/precision.h"
 #include "engine/options/decode_options.h"
 #include "engine/request/parked_drivers.h"
-#include "engine/search/token_trie.h"
+#include "engine/search/tries.h"
 #include "engine/sound/front_end.h"
 #include "engine/status/fault.h"
 #include "ops/base/cpu.h"

@@ -14,7 +14,7 @@
 #include "engine/request/saved_state.h"
 #include "engine/request/search_kind.h"
 #include "engine/schedule/scheduler.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/cpu.h"
 #include "ops/base/fault_point.h"

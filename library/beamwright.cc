@@ -12,7 +12,6 @@
 
 #include "engine/bundle/bounds.h"
 #include "engine/model/precision.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "library/forks.h"

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 
 namespace beamwright::library {

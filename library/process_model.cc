@@ -18,7 +18,6 @@
 #include "engine/bundle/repository.h"
 #include "engine/load_model.h"
 #include "engine/status/fault.h"
-#include "engine/status/source_errors.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
-#include "engine/search/hypothesis.h"
+#include "engine/search/n_best_list.h"
 #include "ops/decoder/stepped_decoder.h"
 
 namespace beamwright::engine {

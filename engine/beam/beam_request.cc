@@ -23,7 +23,7 @@
 
 #include "engine/fusion/ctc_prefix.h"
 #include "engine/fusion/ngram_model.h"
-#include "engine/fusion/word_ngram.h"
+#include "engine/fusion/word_scorers.h"
 #include "engine/model/model_inputs.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"

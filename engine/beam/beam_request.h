@@ -15,7 +15,6 @@
 #include "engine/request/prefix_cache.h"
 #include "engine/request/request.h"
 #include "engine/search/beam_search.h"
-#include "engine/search/stable_tokens.h"
 #include "engine/search/target_scorer.h"
 
 namespace beamwright::engine {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/frames/column_request.h"
-#include "engine/search/frames/ctc_scorer.h"
 #include "engine/search/frames/ctc_search.h"
+#include "engine/search/frames/frame_score.h"
 
 namespace beamwright::engine {
 

@@ -20,7 +20,6 @@
 #include "engine/frames/frame_price.h"
 #include "engine/model/parts.h"
 #include "engine/request/answer_facts.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"

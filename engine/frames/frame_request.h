@@ -14,7 +14,7 @@
 #include "engine/search/frames/frame_options.h"
 #include "engine/search/frames/frame_score.h"
 #include "engine/search/frames/frame_search.h"
-#include "engine/search/fusion.h"
+#include "engine/search/options.h"
 
 namespace beamwright::engine {
 

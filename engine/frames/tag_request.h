@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "engine/frames/column_request.h"
-#include "engine/search/frames/tag_lattice.h"
 #include "engine/search/frames/tag_search.h"
 
 namespace beamwright::engine {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/frames/frame_request.h"
-#include "engine/search/frames/transducer_scorer.h"
+#include "engine/search/frames/frame_score.h"
 #include "engine/search/frames/transducer_search.h"
 
 namespace beamwright::engine {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "engine/fusion/kenlm_format.h"
 #include "engine/fusion/kenlm_probing.h"
 #include "ops/base/status.h"
 

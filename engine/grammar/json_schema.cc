@@ -15,7 +15,7 @@
 //    (pending_), so that a schema may refer to itself. The text that references lead to is bounded,
 //    since each is read again.
 // 4. ReadString, ReadInteger, ReadArray and ReadObject write what their keywords say, with the
-//    pieces of grammar/json_text.h.
+//    pieces of grammar/expression.h.
 //
 // A keyword that is not served is an error (CheckKeywords), never ignored: an answer that does not
 // follow the schema would be worse than a refusal. Errors name the place as a JSON pointer.
@@ -35,7 +35,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "engine/grammar/json_text.h"
+#include "engine/grammar/expression.h"
 #include "engine/grammar/regex.h"
 #include "ops/base/status.h"
 

@@ -11,10 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/fusion/lexicon.h"
 #include "engine/fusion/ngram_model.h"
-#include "engine/fusion/word_ngram.h"
-#include "engine/grammar/token_texts.h"
+#include "engine/fusion/word_scorers.h"
+#include "engine/grammar/constraint.h"
 #include "engine/model/activity.h"
 #include "engine/model/ctc_output.h"
 #include "engine/model/decode_model.h"
@@ -23,8 +22,8 @@
 #include "engine/model/precision.h"
 #include "engine/picture/front_end.h"
 #include "engine/search/frames/frame_options.h"
-#include "engine/search/frames/tag_lattice.h"
-#include "engine/search/token_trie.h"
+#include "engine/search/frames/tag_search.h"
+#include "engine/search/tries.h"
 #include "engine/sound/front_end.h"
 #include "ops/decoder/stepped_decoder.h"
 #include "ops/decoder/transducer.h"

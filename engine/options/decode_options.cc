@@ -31,7 +31,6 @@
 #include "engine/options/read_options.h"
 #include "engine/options/resolve.h"
 #include "engine/options/target_tokens.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 

@@ -7,7 +7,7 @@
 
 #include "beamwright/v1/decode.pb.h"
 #include "engine/model/decode_model.h"
-#include "engine/search/fusion.h"
+#include "engine/search/options.h"
 #include "engine/status/fault.h"
 
 namespace beamwright::engine {

@@ -19,15 +19,14 @@
 #include <utility>
 
 #include "engine/bundle/rules.h"
-#include "engine/fusion/lexicon.h"
 #include "engine/fusion/ngram_model.h"
-#include "engine/fusion/word_ngram.h"
+#include "engine/fusion/word_scorers.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
 #include "engine/options/fusion_options.h"
 #include "engine/options/option_tokens.h"
 #include "engine/options/target_tokens.h"
-#include "engine/search/frames/label_scorer.h"
+#include "engine/search/frames/frame_options.h"
 #include "engine/status/fault.h"
 
 namespace beamwright::engine {

@@ -14,10 +14,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <string>
 #include <utility>
 
-#include "engine/picture/resize.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 
@@ -135,6 +135,211 @@ ops::Tensor FrontEnd::Values(Picture picture) const {
     }
   }
   return tensor;
+}
+
+// Both libraries compute in integers: OpenCV (imgproc/src/resize.cpp) with weights of 11 bits and
+// one rounding, Pillow (src/libImaging/Resample.c) with weights of 22 bits and a rounding to 8 bits
+// after the horizontal pass.
+
+namespace {
+
+const uint8_t* RowOf(const Picture& picture, int row) {
+  return picture.pixels.data() + static_cast<size_t>(row) * static_cast<size_t>(picture.width) *
+                                     static_cast<size_t>(picture.channels);
+}
+
+// OpenCV: where an output position lies between two input positions.
+struct Between {
+  int first = 0;
+  int second = 0;
+  std::array<int, 2> weights = {};  // of 2048
+};
+
+std::vector<Between> PlacesBetween(int from, int to) {
+  constexpr float kOne = 2048;
+  std::vector<Between> places(static_cast<size_t>(to));
+  const double scale = 1.0 / (static_cast<double>(to) / from);
+  for (int i = 0; i < to; ++i) {
+    auto part = static_cast<float>((i + 0.5) * scale - 0.5);
+    int first = static_cast<int>(std::floor(part));
+    part -= static_cast<float>(first);
+    if (first < 0) {
+      first = 0;
+      part = 0;
+    }
+    if (first >= from - 1) {
+      first = from - 1;
+      part = 0;
+    }
+    places[static_cast<size_t>(i)] = {first,
+                                      std::min(first + 1, from - 1),
+                                      {static_cast<int>(std::lrint((1 - part) * kOne)),
+                                       static_cast<int>(std::lrint(part * kOne))}};
+  }
+  return places;
+}
+
+Picture ResizeLinear(const Picture& picture, int width, int height) {
+  const int channels = picture.channels;
+  Picture result{width, height, channels, {}};
+  result.pixels.reserve(static_cast<size_t>(width * static_cast<int64_t>(height) * channels));
+  const std::vector<Between> columns = PlacesBetween(picture.width, width);
+  const auto row_at = [&](int row) {
+    std::vector<int> values;
+    values.reserve(static_cast<size_t>(width) * static_cast<size_t>(channels));
+    const uint8_t* const from = RowOf(picture, row);
+    for (const Between& place : columns) {
+      for (int channel = 0; channel < channels; ++channel) {
+        values.push_back(from[place.first * channels + channel] * place.weights[0] +
+                         from[place.second * channels + channel] * place.weights[1]);
+      }
+    }
+    return values;
+  };
+  for (const Between& place : PlacesBetween(picture.height, height)) {
+    const std::vector<int> first = row_at(place.first);
+    const std::vector<int> second = row_at(place.second);
+    for (size_t i = 0; i < first.size(); ++i) {
+      const int sum = ((place.weights[0] * (first[i] >> 4)) >> 16) +
+                      ((place.weights[1] * (second[i] >> 4)) >> 16);
+      result.pixels.push_back(static_cast<uint8_t>((sum + 2) >> 2));
+    }
+  }
+  return result;
+}
+
+// Pillow: the input positions that an output position reads.
+struct Window {
+  int begin = 0;
+  std::vector<int> weights;  // of 2^kWeightBits
+};
+constexpr int kWeightBits = 32 - 8 - 2;
+
+double Sinc(double x) {
+  x *= std::numbers::pi;
+  return x == 0 ? 1 : std::sin(x) / x;
+}
+
+double WeightAt(v1::PictureFilter filter, double x) {
+  x = std::fabs(x);
+  if (filter == v1::PICTURE_FILTER_PILLOW_BILINEAR) {
+    return x < 1 ? 1 - x : 0;
+  }
+  if (filter == v1::PICTURE_FILTER_PILLOW_LANCZOS) {
+    return x < 3 ? Sinc(x) * Sinc(x / 3) : 0;
+  }
+  constexpr double kA = -0.5;
+  return x < 1   ? ((kA + 2) * x - (kA + 3)) * x * x + 1
+         : x < 2 ? (((x - 5) * x + 8) * x - 4) * kA
+                 : 0;
+}
+
+std::vector<Window> WindowsOf(v1::PictureFilter filter, int from, int to) {
+  const double scale = static_cast<double>(from) / to;
+  const double stretch = std::max(scale, 1.0);
+  const double support = stretch * (filter == v1::PICTURE_FILTER_PILLOW_BILINEAR  ? 1
+                                    : filter == v1::PICTURE_FILTER_PILLOW_BICUBIC ? 2
+                                                                                  : 3);
+  std::vector<Window> windows(static_cast<size_t>(to));
+  std::vector<double> weights;
+  for (int i = 0; i < to; ++i) {
+    Window& window = windows[static_cast<size_t>(i)];
+    const double center = (i + 0.5) * scale;
+    window.begin = std::max(static_cast<int>(center - support + 0.5), 0);
+    const int end = std::min(static_cast<int>(center + support + 0.5), from);
+    weights.clear();
+    double sum = 0;
+    for (int at = window.begin; at < end; ++at) {
+      weights.push_back(WeightAt(filter, (at - center + 0.5) / stretch));
+      sum += weights.back();
+    }
+    for (const double weight : weights) {
+      const double share = (sum == 0 ? weight : weight / sum) * (1 << kWeightBits);
+      window.weights.push_back(static_cast<int>(share < 0 ? share - 0.5 : share + 0.5));
+    }
+  }
+  return windows;
+}
+
+uint8_t ToByte(int sum) { return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255)); }
+
+// A row of the input as a row of the result's width.
+void ResizeRow(const uint8_t* from, int channels, const std::vector<Window>& columns,
+               std::vector<uint8_t>& row) {
+  row.clear();
+  for (const Window& window : columns) {
+    for (int channel = 0; channel < channels; ++channel) {
+      int sum = 1 << (kWeightBits - 1);
+      const uint8_t* value = from + window.begin * channels + channel;
+      for (const int weight : window.weights) {
+        sum += *value * weight;
+        value += channels;
+      }
+      row.push_back(ToByte(sum));
+    }
+  }
+}
+
+// Each row of the input is resized once and added to all output rows that read it, so memory does
+// not grow with the input.
+Picture ResizePillow(const Picture& picture, int width, int height, v1::PictureFilter filter) {
+  const int channels = picture.channels;
+  const auto row_size = static_cast<size_t>(width) * static_cast<size_t>(channels);
+  std::vector<int> sums(row_size * static_cast<size_t>(height), 1 << (kWeightBits - 1));
+  const std::vector<Window> columns = WindowsOf(filter, picture.width, width);
+  const std::vector<Window> rows = WindowsOf(filter, picture.height, height);
+  std::vector<uint8_t> row;
+  size_t first = 0;  // of the output rows that read input row y
+  for (int y = 0; y < picture.height; ++y) {
+    const uint8_t* const from = RowOf(picture, y);
+    if (picture.width == width) {  // Pillow leaves out a pass that changes no extent
+      row.assign(from, from + row_size);
+    } else {
+      ResizeRow(from, channels, columns, row);
+    }
+    const auto end_of = [&rows](size_t i) {
+      return rows[i].begin + static_cast<int>(rows[i].weights.size());
+    };
+    while (first < rows.size() && end_of(first) <= y) {
+      ++first;
+    }
+    for (size_t i = first; i < rows.size() && rows[i].begin <= y; ++i) {
+      const int weight = rows[i].weights[static_cast<size_t>(y - rows[i].begin)];
+      for (size_t at = 0; at < row_size; ++at) {
+        sums[i * row_size + at] += row[at] * weight;
+      }
+    }
+  }
+  Picture result{width, height, channels, {}};
+  result.pixels.reserve(sums.size());
+  for (const int sum : sums) {
+    result.pixels.push_back(ToByte(sum));
+  }
+  return result;
+}
+
+}  // namespace
+
+void ToGrey(Picture& picture) {
+  if (picture.channels == 1) {
+    return;
+  }
+  const size_t count = picture.pixels.size() / 3;
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t* const pixel = picture.pixels.data() + 3 * i;
+    picture.pixels[i] = static_cast<uint8_t>(
+        (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
+  }
+  picture.pixels.resize(count);
+  picture.channels = 1;
+}
+
+Picture Resize(const Picture& picture, int width, int height, v1::PictureFilter filter) {
+  if (picture.width == width && picture.height == height) {
+    return picture;
+  }
+  return filter == v1::PICTURE_FILTER_LINEAR ? ResizeLinear(picture, width, height)
+                                             : ResizePillow(picture, width, height, filter);
 }
 
 }  // namespace beamwright::picture

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "beamwright/v1/model.pb.h"
-#include "engine/picture/picture.h"
+#include "engine/picture/picture_file.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::picture {
@@ -50,6 +50,18 @@ class FrontEnd {
   Axes axes_;
   std::vector<std::array<float, 256>> values_;  // of each channel and grey level
 };
+
+// Resizing to the pixels of the library that a model's training used.
+
+// The mean of red, green and blue by luma, as Pillow's convert("L"). `picture`: 3 channels, or 1,
+// which stays.
+void ToGrey(Picture& picture);
+
+// `picture` with width * height pixels, at least one each. PICTURE_FILTER_LINEAR: INTER_LINEAR of
+// OpenCV, which reads two pixels on either axis however much smaller the picture becomes. The
+// others: Pillow's, whose windows grow with the factor. Memory beyond the result: some rows of it,
+// and four bytes for each of its values.
+Picture Resize(const Picture& picture, int width, int height, v1::PictureFilter filter);
 
 }  // namespace beamwright::picture
 

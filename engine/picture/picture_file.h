@@ -8,12 +8,21 @@
 #define BEAMWRIGHT_ENGINE_PICTURE_PICTURE_FILE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/picture/picture.h"
 
 namespace beamwright::picture {
+
+// Picture: decoded pixels. Plain data.
+
+struct Picture {
+  int width = 0;
+  int height = 0;
+  int channels = 0;             // 1: grey; 3: red, green, blue
+  std::vector<uint8_t> pixels;  // [height, width, channels], the upper left pixel first
+};
 
 // Of either side of a picture: libjpeg's own limit.
 inline constexpr int kMostSide = 65500;

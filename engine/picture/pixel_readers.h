@@ -4,7 +4,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/picture/picture.h"
 #include "engine/picture/picture_file.h"
 
 namespace beamwright::picture {

@@ -20,7 +20,7 @@
 #include <algorithm>
 
 #include "engine/queue/stream_plan.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 
 namespace beamwright::engine {
 namespace {

@@ -29,7 +29,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {

@@ -77,7 +77,7 @@ class FairQueue {
   explicit FairQueue(const QueueLimits& limits) : limits_(limits) {}
 
   // Moves from `ticket` unless it refuses: ResourceExhausted with the reason
-  // (status/error_details.h) and, where that is known, the time until there is room.
+  // (status/fault.h) and, where that is known, the time until there is room.
   absl::Status Push(std::unique_ptr<Ticket>& ticket, absl::Time now);
 
   static constexpr int kWide = 64;

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "engine/request/stream_share.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {

@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 #include "engine/bundle/text_codec.h"
-#include "engine/search/stop_strings.h"
+#include "engine/search/tries.h"
 
 namespace beamwright::engine {
 

@@ -13,8 +13,8 @@
 #include "engine/request/frame_feed.h"
 #include "engine/request/tenant.h"
 #include "engine/request/timeline.h"
-#include "engine/search/frames/endpoint.h"
-#include "engine/search/stable_tokens.h"
+#include "engine/search/beam_search.h"
+#include "engine/search/frames/frame_search.h"
 
 namespace beamwright::engine {
 

@@ -14,7 +14,7 @@
 #include "engine/request/call.h"
 #include "engine/request/prepared_source.h"
 #include "engine/request/reserved.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 
 namespace beamwright::engine {
 

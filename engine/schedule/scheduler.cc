@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
 #include "ops/base/threads.h"

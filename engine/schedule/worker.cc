@@ -28,7 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/request/parked_drivers.h"
 #include "engine/request/search_kind.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/steady_time.h"
 
 namespace beamwright::engine {

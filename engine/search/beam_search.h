@@ -42,19 +42,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/search/coverage.h"
-#include "engine/search/hypothesis.h"
 #include "engine/search/n_best_list.h"
 #include "engine/search/options.h"
-#include "engine/search/row_pipeline.h"
 #include "engine/search/row_search.h"
 #include "engine/search/score.h"
-#include "engine/search/slot_history.h"
 #include "engine/search/step.h"
 #include "engine/search/strategies.h"
 
@@ -203,6 +200,38 @@ class BeamSearch final : public RowSearch {
   Choice choice_;  // of the last step
   std::unique_ptr<SearchTrace> trace_;
 };
+
+// StableTokens: which tokens of a search's answer can no longer change (docs/decoding.md,
+// 'Streaming'): those with which all hypotheses begin that may be in the answer yet.
+
+// Follows one search. One thread at a time.
+class StableTokens {
+ public:
+  // Tokens that became stable.
+  struct Piece {
+    int sample = 0;    // of random sampling, whose samples are stable each for itself; else 0
+    int position = 0;  // of the first token in a hypothesis, the target prefix included
+    std::vector<int32_t> tokens;
+    friend bool operator==(const Piece&, const Piece&) = default;
+  };
+
+  // To be called after each step, at least after the last one: pieces, each not empty, that go on
+  // where earlier ones ended. Costs rows x steps since the last stable token.
+  std::vector<Piece> Update(const BeamSearch& search);
+
+ private:
+  // Common beginning of the hypotheses that end at these (step, slot), beyond `known` tokens.
+  static std::vector<int32_t> CommonTokens(const SlotHistory& history,
+                                           const std::vector<BeamSearch::Head>& heads, int sample,
+                                           int known);
+
+  std::vector<int> num_stable_;  // by sample
+  std::vector<BeamSearch::Head> heads_;
+};
+
+// The hypothesis that would be first if the search ended now, by score alone: its tokens. Empty
+// before the first step. `best` is set to it.
+std::vector<int32_t> BestTokensSoFar(const BeamSearch& search, BeamSearch::Head& best);
 
 }  // namespace beamwright::search
 

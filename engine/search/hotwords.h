@@ -9,6 +9,7 @@
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_HOTWORDS_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_HOTWORDS_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -67,6 +68,16 @@ class Hotwords final : public Processor {
   std::vector<int32_t> starts_;  // by token: the root's child, or -1
   double max_gain_ = 0;
 };
+
+// SharedHotwords: the automaton of a request's hotwords, compiled once for all requests with the
+// same phrases: those of a call's sources, and of calls that repeat a list. An automaton lives as
+// long as a request that reads it.
+
+// Thread-safe. Phrases as Hotwords takes them.
+std::unique_ptr<const Processor> SharedHotwords(const std::vector<Hotword>& phrases);
+
+// Automata that are alive.
+size_t NumSharedHotwords();
 
 }  // namespace beamwright::search
 

@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/search/step.h"
 #include "engine/search/timestamps.h"
-#include "engine/search/watched_candidates.h"
 
 namespace beamwright::search {
 namespace {

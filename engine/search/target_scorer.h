@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/search/coverage.h"
-#include "engine/search/hypothesis.h"
+#include "engine/search/n_best_list.h"
 #include "engine/search/options.h"
-#include "engine/search/row_pipeline.h"
 #include "engine/search/row_search.h"
 #include "engine/search/score.h"
+#include "engine/search/step.h"
 
 namespace beamwright::search {
 

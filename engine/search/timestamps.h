@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine/search/processor.h"
+#include "engine/search/step.h"
 #include "engine/search/strategies.h"
-#include "engine/search/watched_candidates.h"
 
 namespace beamwright::search {
 

@@ -28,7 +28,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"

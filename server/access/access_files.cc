@@ -15,7 +15,6 @@
 #include "beamwright/v1/access.pb.h"
 #include "engine/bundle/proto_text.h"
 #include "engine/bundle/rules.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 

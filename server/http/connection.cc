@@ -25,7 +25,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/steady_time.h"
 #include "server/http/compression.h"
 #include "server/http/replies.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "server/http/message_json.h"

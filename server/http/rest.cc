@@ -17,7 +17,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/http/completion.h"

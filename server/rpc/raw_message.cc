@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/bounds.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/rpc/unpack.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 
 namespace beamwright::rpc {

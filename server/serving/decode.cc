@@ -20,9 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
-#include "engine/status/source_errors.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"

@@ -27,7 +27,7 @@ absl::StatusOr<Job> MakeJob(const ModelRegistry& models, absl::StatusOr<v1::Deco
 // whose sources all are, else on the reply thread or, while it has no other work, the engine's. A
 // job that is an error is refused with it, and counted like any other. The call fails as a whole
 // for faults of the request (no source, options out of range), while the server refuses calls,
-// when it was cancelled, and when no source was decoded (source_errors.h).
+// when it was cancelled, and when no source was decoded (wire_status.h).
 void DecodeJob(Core& core, absl::StatusOr<Job> job, const Caller& caller, DecodeDone done);
 
 // The same for a request, whose model is looked up first.

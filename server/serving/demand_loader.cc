@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/serving_state.h"

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "beamwright/v1/recognize.pb.h"
 #include "engine/model/decode_model.h"
-#include "engine/search/frames/endpoint.h"
+#include "engine/search/frames/frame_search.h"
 #include "server/serving/sound_windows.h"
 
 namespace beamwright::serving {

@@ -1,7 +1,7 @@
 #include "server/serving/method.h"
 
 #include "absl/strings/ascii.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 
 namespace beamwright::serving {
 

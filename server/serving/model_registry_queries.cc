@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"

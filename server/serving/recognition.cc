@@ -31,7 +31,6 @@
 #include "engine/options/decode_options.h"
 #include "engine/request/prepared_source.h"
 #include "engine/request/sound_source.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/fault_point.h"

@@ -6,7 +6,6 @@
 
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"

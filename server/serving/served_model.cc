@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 
 namespace beamwright::serving {
 

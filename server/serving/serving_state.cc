@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/steady_time.h"
 
 namespace beamwright::serving {

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <string>
 
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "server/translate/alignment.h"
 

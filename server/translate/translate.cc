@@ -30,7 +30,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/request/prepared_source.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"

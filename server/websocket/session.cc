@@ -23,7 +23,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"

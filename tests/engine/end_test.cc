@@ -7,7 +7,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/fault_point.h"
 #include "tests/engine/table_bundle.h"

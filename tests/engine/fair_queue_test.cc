@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 
 namespace beamwright::engine {
 namespace {

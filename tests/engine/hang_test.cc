@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "engine/warm_up.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/fault_point.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/table_bundle.h"
 

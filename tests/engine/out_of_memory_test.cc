@@ -11,7 +11,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/fault_point.h"
 #include "tests/engine/attention_bundle.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "tests/engine/table_bundle.h"
 
 namespace beamwright::engine {

@@ -12,7 +12,7 @@
 
 #include "beamwright/v1/decode.pb.h"
 #include "beamwright/v1/model.pb.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"

@@ -19,8 +19,8 @@
 #include "absl/types/span.h"
 #include "engine/search/frames/frame_options.h"
 #include "engine/search/frames/frame_search.h"
-#include "engine/search/frames/log_add.h"
-#include "engine/search/fusion.h"
+#include "engine/search/frames/log_prob_row.h"
+#include "engine/search/options.h"
 
 namespace beamwright::search {
 

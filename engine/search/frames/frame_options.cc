@@ -11,12 +11,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "engine/search/processor.h"
 #include "engine/search/processors.h"
-#include "engine/search/rule_buffer.h"
 #include "ops/base/status.h"
 
 namespace beamwright::search {

@@ -23,10 +23,38 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "engine/search/frames/frame_hypothesis.h"
 #include "ops/base/row_rules.h"
 
 namespace beamwright::search {
+
+// One answer of a search over frames.
+
+// The place of a label on the hypothesis' best path.
+struct LabelTime {
+  int64_t first_frame = 0;
+  // CTC: frames in a row that emit it. Token and duration: what the model said (at its cap of
+  // symbols at least 1). Other transducers: 1.
+  int32_t duration = 0;
+  // What it adds to the best path: CTC: the sum over its frames; token and duration: of token and
+  // duration.
+  float log_prob = 0;
+  friend bool operator==(const LabelTime&, const LabelTime&) = default;
+};
+
+struct FrameHypothesis {
+  std::vector<int32_t> labels;   // without blanks
+  std::vector<LabelTime> times;  // one per label
+  double log_prob = 0;           // of the best path (one alignment), blanks included
+  // What alignments the search merged add up to, at least log_prob: a lower bound of the
+  // log-probability of the labels, which CtcScorer and TransducerScorer find. With Recombine::kMax
+  // and kNone: log_prob.
+  double merged_log_prob = 0;
+  double reward = 0;                // of hotwords
+  std::vector<double> scorer_sums;  // of FrameOptions::scorers, then label_scorers; unweighted
+  // merged_log_prob + reward + weighted scorers' sums + word_reward x labels, over LengthNorm.
+  double score = 0;
+  friend bool operator==(const FrameHypothesis&, const FrameHypothesis&) = default;
+};
 
 // A row to compute: a frame and a label history.
 struct FrameRow {
@@ -87,6 +115,23 @@ class FrameSearch {
   // options allow only as beginnings (of an entry, of the prefix) are left out: it may be empty.
   virtual std::vector<FrameHypothesis> Results() const = 0;
 };
+
+// Endpoint rules: when a stream of frames has come to the end of an utterance (as Kaldi and sherpa
+// have them). Pure functions of what a search reports of its leading hypothesis, counted in frames,
+// so that a segment's end does not depend on when frames arrived.
+
+// Met if all of it is.
+struct EndpointRule {
+  bool needs_label = false;         // the leading hypothesis has a label
+  int64_t min_trailing_blanks = 0;  // frames behind its last label
+  int64_t min_frames = 0;           // frames of the segment
+  friend bool operator==(const EndpointRule&, const EndpointRule&) = default;
+};
+
+// The number of the first rule that is met; -1: none.
+int MetRule(absl::Span<const EndpointRule> rules, int num_labels, int64_t trailing_blanks,
+            int64_t num_frames);
+int MetRule(absl::Span<const EndpointRule> rules, const FrameSearch& search);
 
 }  // namespace beamwright::search
 

@@ -21,13 +21,59 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
-#include "engine/search/frames/log_add.h"
+#include "absl/strings/str_cat.h"
+#include "engine/search/frames/log_prob_row.h"
 #include "engine/search/score.h"
 #include "ops/base/check.h"
 
 namespace beamwright::search {
+
+void NodeTable::Put(const Entry& entry) {
+  size_t i = Home(entry.key);
+  while (entries_[i].child >= 0) {
+    BW_DCHECK(entries_[i].key != entry.key);
+    i = (i + 1) & Mask();
+  }
+  entries_[i] = entry;
+}
+
+void NodeTable::Insert(int32_t node, int32_t label, int32_t child) {
+  if (2 * (num_used_ + 1) > entries_.size()) {
+    std::vector<Entry> old(2 * entries_.size());
+    old.swap(entries_);
+    for (const Entry& entry : old) {
+      if (entry.child >= 0) {
+        Put(entry);
+      }
+    }
+  }
+  Put({Key(node, label), child});
+  ++num_used_;
+}
+
+// Moves up what would no longer be found from its home (Knuth, volume 3, algorithm 6.4 R).
+void NodeTable::Remove(int32_t node, int32_t label) {
+  const uint64_t key = Key(node, label);
+  size_t gap = Home(key);
+  while (entries_[gap].child >= 0 && entries_[gap].key != key) {
+    gap = (gap + 1) & Mask();
+  }
+  BW_DCHECK(entries_[gap].child >= 0);
+  for (size_t i = (gap + 1) & Mask(); entries_[i].child >= 0; i = (i + 1) & Mask()) {
+    const size_t from_home = (i - Home(entries_[i].key)) & Mask();
+    const size_t from_gap = (i - gap) & Mask();
+    if (from_home >= from_gap) {
+      entries_[gap] = entries_[i];
+      gap = i;
+    }
+  }
+  entries_[gap].child = -1;
+  --num_used_;
+}
+
 namespace {
 
 // A scorer's log-probability as it counts: at most 0, and, if it is subtracted, at least
@@ -291,6 +337,111 @@ void LabelHistories::MakeRules(int32_t node, SlotRules& rules) {
     rules.buffer.AllowAlso(options.blank);
     rules.buffer.NormaliseFirst(static_cast<float>(options.temperature));
   }
+}
+
+int32_t LabelTimes::Add(int32_t before, const LabelTime& time) {
+  int32_t chain = 0;
+  if (free_.empty()) {
+    chain = static_cast<int32_t>(entries_.size());
+    entries_.emplace_back();
+    free_.reserve(entries_.capacity());
+  } else {
+    chain = free_.back();
+    free_.pop_back();
+  }
+  Keep(before);
+  at(chain) = {time, before, 1};
+  return chain;
+}
+
+void LabelTimes::Drop(int32_t chain) {
+  while (chain != kNone && --at(chain).num_holders == 0) {
+    free_.push_back(chain);
+    chain = at(chain).before;
+  }
+}
+
+void LabelTimes::Append(int32_t chain, std::vector<LabelTime>& times) const {
+  const auto first = static_cast<std::ptrdiff_t>(times.size());
+  for (; chain != kNone; chain = entries_[static_cast<size_t>(chain)].before) {
+    times.push_back(last(chain));
+  }
+  std::reverse(times.begin() + first, times.end());
+}
+
+void SortAnswers(int n_best, std::vector<FrameHypothesis>& answers) {
+  std::erase_if(answers, [](const FrameHypothesis& answer) { return !(answer.score > kLogZero); });
+  std::stable_sort(answers.begin(), answers.end(),
+                   [](const FrameHypothesis& a, const FrameHypothesis& b) {
+                     if (a.score != b.score) {
+                       return a.score > b.score;
+                     }
+                     return a.labels.size() != b.labels.size() ? a.labels.size() < b.labels.size()
+                                                               : a.labels < b.labels;
+                   });
+  size_t kept = 0;
+  for (size_t i = 0; i < answers.size() && kept < static_cast<size_t>(n_best); ++i) {
+    const bool is_known = std::any_of(
+        answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(kept),
+        [&](const FrameHypothesis& other) { return other.labels == answers[i].labels; });
+    if (!is_known) {
+      std::swap(answers[kept++], answers[i]);
+    }
+  }
+  answers.resize(kept);
+}
+
+void AppendStable(const LabelHistories& histories, absl::Span<const int32_t> nodes,
+                  std::vector<int32_t>& labels) {
+  if (nodes.empty()) {
+    return;
+  }
+  int32_t common = nodes[0];
+  for (const int32_t node : nodes.subspan(1)) {
+    common = histories.Common(common, node);
+  }
+  histories.AppendLabels(common, labels.size(), labels);
+}
+
+void AppendStable(absl::Span<const FrameHypothesis> answers, std::vector<int32_t>& labels) {
+  if (answers.empty()) {
+    return;
+  }
+  size_t common = answers[0].labels.size();
+  for (const FrameHypothesis& answer : answers) {
+    const size_t limit = std::min(common, answer.labels.size());
+    common = static_cast<size_t>(
+        std::mismatch(answer.labels.begin(),
+                      answer.labels.begin() + static_cast<std::ptrdiff_t>(limit),
+                      answers[0].labels.begin())
+            .first -
+        answer.labels.begin());
+  }
+  for (size_t i = labels.size(); i < common; ++i) {
+    labels.push_back(answers[0].labels[i]);
+  }
+}
+
+absl::Status NothingLeft(const FrameOptions& options, int64_t frame) {
+  std::string names;
+  const auto add = [&](bool is_set, absl::string_view name) {
+    absl::StrAppend(&names,
+                    !is_set         ? ""
+                    : names.empty() ? " among those that the options leave ("
+                                    : ", ",
+                    is_set ? name : "");
+  };
+  add(!options.prefix.empty(), "target_prefix");
+  add(options.allowed != nullptr, "allowed_sequences");
+  add(!options.shortlist.empty(), "shortlist");
+  add(!options.suppressed.empty(), "suppress_tokens");
+  add(!options.suppressed_at_begin.empty(), "suppress_at_begin");
+  add(!options.suppressed_sequences.empty(), "suppress_sequences");
+  add(options.no_repeat_ngram > 0, "no_repeat_ngram");
+  add(options.scorers.size() + options.label_scorers.size() > 0, "fusion");
+  return absl::FailedPreconditionError(
+      absl::StrCat("frame ", frame, ": no hypothesis can go on: the blank and every label", names,
+                   names.empty() ? "" : ")", " have probability 0"));
 }
 
 }  // namespace beamwright::search

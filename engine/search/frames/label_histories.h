@@ -1,10 +1,5 @@
-// LabelHistories: the label sequences of a search's hypotheses, as a tree. Equal sequences are the
-// same node, so that hypotheses merge by comparing a number, and going on copies no labels. A node
-// knows what depends on its labels alone: the states of processors and scorers, and what they add
-// to ranks and scores.
-//
-// Nodes are reference-counted (Keep, Drop), and a node holds its parent. Live
-// histories, whose next rows are computed, have a slot as well (FrameSearch), and rules.
+// The label sequences of a search's hypotheses, as a tree, the times of their labels, and the
+// answers made of them.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_FRAMES_LABEL_HISTORIES_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_FRAMES_LABEL_HISTORIES_H_
 
@@ -12,14 +7,63 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/search/frames/frame_options.h"
 #include "engine/search/frames/frame_search.h"
-#include "engine/search/frames/node_table.h"
-#include "engine/search/fusion.h"
-#include "engine/search/rule_buffer.h"
+#include "engine/search/options.h"
+#include "engine/search/processor.h"
 
 namespace beamwright::search {
+
+// NodeTable: from (node, label) to the child node, a hash table with open addressing. Children come
+// and go with every frame, so that removing closes the gap and steady frames allocate nothing.
+
+// One thread at a time.
+class NodeTable {
+ public:
+  NodeTable() : entries_(64) {}
+
+  // -1: none.
+  int32_t Find(int32_t node, int32_t label) const {
+    const uint64_t key = Key(node, label);
+    for (size_t i = Home(key);; i = (i + 1) & Mask()) {
+      if (entries_[i].child < 0 || entries_[i].key == key) {
+        return entries_[i].child;
+      }
+    }
+  }
+  // Which is not there.
+  void Insert(int32_t node, int32_t label, int32_t child);
+  // Which is there.
+  void Remove(int32_t node, int32_t label);
+
+ private:
+  struct Entry {
+    uint64_t key = 0;
+    int32_t child = -1;  // -1: free
+  };
+  static uint64_t Key(int32_t node, int32_t label) {
+    return static_cast<uint64_t>(static_cast<uint32_t>(node)) << 32 | static_cast<uint32_t>(label);
+  }
+  size_t Mask() const { return entries_.size() - 1; }
+  // The golden ratio spreads keys; the high bits are the good ones.
+  size_t Home(uint64_t key) const {
+    return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 32) & Mask();
+  }
+  void Put(const Entry& entry);
+
+  std::vector<Entry> entries_;  // a power of two, at most half of them used
+  size_t num_used_ = 0;
+};
+
+// LabelHistories: the label sequences of a search's hypotheses, as a tree. Equal sequences are the
+// same node, so that hypotheses merge by comparing a number, and going on copies no labels. A node
+// knows what depends on its labels alone: the states of processors and scorers, and what they add
+// to ranks and scores.
+//
+// Nodes are reference-counted (Keep, Drop), and a node holds its parent. Live
+// histories, whose next rows are computed, have a slot as well (FrameSearch), and rules.
 
 // A history, or (label >= 0) what one more label would make of it.
 struct LabelKey {
@@ -159,6 +203,57 @@ void LabelHistories::ReleaseSlots(const IsLive& is_live) {
   }
   slot_holders_.resize(kept);
 }
+
+// LabelTimes: the times of labels on best paths, as chains that share their beginnings. A
+// hypothesis holds the end of its chain; going on copies nothing, and unreferenced links are
+// used again.
+
+// One thread at a time. Allocates only while more entries are in use than ever before.
+class LabelTimes {
+ public:
+  static constexpr int32_t kNone = -1;  // the chain without labels
+
+  // A new chain: `before`, which it keeps, and one label more. The caller holds it once.
+  int32_t Add(int32_t before, const LabelTime& time);
+  void Keep(int32_t chain) {
+    if (chain != kNone) {
+      ++at(chain).num_holders;
+    }
+  }
+  void Drop(int32_t chain);
+
+  const LabelTime& last(int32_t chain) const { return entries_[static_cast<size_t>(chain)].time; }
+  // All of a chain, first label first, appended.
+  void Append(int32_t chain, std::vector<LabelTime>& times) const;
+  size_t num_used() const { return entries_.size() - free_.size(); }
+
+ private:
+  struct Entry {
+    LabelTime time;
+    int32_t before = kNone;
+    int32_t num_holders = 0;
+  };
+  Entry& at(int32_t chain) { return entries_[static_cast<size_t>(chain)]; }
+
+  std::vector<Entry> entries_;
+  std::vector<int32_t> free_;
+};
+
+// What searches over frames do alike with their answers.
+
+// The n best: score descending, then fewer labels, then lexicographically by labels; of equal
+// labels (Recombine::kNone) the first.
+void SortAnswers(int n_best, std::vector<FrameHypothesis>& answers);
+
+// Appends to `labels`, which the answer is known to begin with, what else all of its hypotheses
+// begin with: of a search that is done those of `answers`, else those of the live `nodes`.
+void AppendStable(const LabelHistories& histories, absl::Span<const int32_t> nodes,
+                  std::vector<int32_t>& labels);
+void AppendStable(absl::Span<const FrameHypothesis> answers, std::vector<int32_t>& labels);
+
+// FailedPrecondition: no hypothesis can go on at the frame. Names the options that may be the
+// cause.
+absl::Status NothingLeft(const FrameOptions& options, int64_t frame);
 
 }  // namespace beamwright::search
 

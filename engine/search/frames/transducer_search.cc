@@ -13,9 +13,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/search/frames/frame_answers.h"
-#include "engine/search/frames/label_times.h"
-#include "engine/search/frames/log_add.h"
+#include "engine/search/frames/label_histories.h"
+#include "engine/search/frames/log_prob_row.h"
 #include "engine/search/frames/transducer_impl.h"
 #include "ops/base/check.h"
 #include "ops/base/status.h"

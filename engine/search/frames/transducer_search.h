@@ -27,7 +27,7 @@
 #include "absl/types/span.h"
 #include "engine/search/frames/frame_options.h"
 #include "engine/search/frames/frame_search.h"
-#include "engine/search/fusion.h"
+#include "engine/search/options.h"
 
 namespace beamwright::search {
 

@@ -1,6 +1,4 @@
 // Word models behind letters and pieces, against the sum over the words of the finished text.
-#include "engine/fusion/word_ngram.h"
-
 #include <zlib.h>
 
 #include <cmath>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/fusion/arpa.h"
+#include "engine/fusion/word_scorers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

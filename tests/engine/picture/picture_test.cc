@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/picture/front_end.h"
 #include "engine/picture/picture_file.h"
-#include "engine/picture/resize.h"
 #include "ops/base/file.h"
 #include "ops/numpy/npz.h"
 

@@ -1,12 +1,11 @@
 // The coverage penalty against plain enumeration of all sequences, and what it leaves of `safe`.
-#include "engine/search/coverage.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "engine/search/score.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/search/random_options.h"

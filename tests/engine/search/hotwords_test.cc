@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "engine/search/shared_hotwords.h"
+#include "engine/search/hotwords.h"
 #include "gtest/gtest.h"
 
 namespace beamwright::search {

@@ -1,10 +1,9 @@
 // Stable tokens never change, and are reported as soon as the remaining hypotheses agree.
-#include "engine/search/stable_tokens.h"
-
 #include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "engine/search/beam_search.h"
 #include "gtest/gtest.h"
 #include "tests/engine/search/random_options.h"
 #include "tests/engine/search/rules_driver.h"

@@ -1,8 +1,7 @@
 // Stop strings against plain searches in whole texts.
-#include "engine/search/stop_strings.h"
-
 #include <random>
 
+#include "engine/search/tries.h"
 #include "gtest/gtest.h"
 
 namespace beamwright::search {

@@ -1,9 +1,8 @@
-#include "engine/search/token_trie.h"
-
 #include <algorithm>
 #include <random>
 #include <set>
 
+#include "engine/search/tries.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 
 namespace beamwright::status {

@@ -1,5 +1,3 @@
-#include "engine/status/source_errors.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "google/rpc/error_details.pb.h"

@@ -6,7 +6,6 @@
 #include <map>
 #include <vector>
 
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
 #include "google/rpc/error_details.pb.h"
 

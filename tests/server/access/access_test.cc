@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "server/access/guard.h"
 #include "server/access/refresher.h"
 #include "tests/engine/bundle/temp_bundle.h"

@@ -16,7 +16,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "server/http/pending_reply.h"
 #include "tests/e2e/becomes.h"
 #include "tests/engine/bundle/temp_bundle.h"

@@ -8,9 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
-#include "engine/status/error_details.h"
 #include "engine/status/fault.h"
-#include "engine/status/source_errors.h"
 #include "engine/status/wire_status.h"
 
 namespace beamwright::http {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "beamwright/v1/decode.pb.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "server/rpc/raw_message.h"
 
 namespace beamwright::rpc {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "beamwright/v1/source_errors.pb.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"

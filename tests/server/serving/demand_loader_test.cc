@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/model_registry.h"
 #include "tests/engine/bundle/temp_bundle.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 
 namespace beamwright::serving {
 namespace {

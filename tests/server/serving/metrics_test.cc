@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "engine/status/error_details.h"
+#include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "server/serving/model_registry.h"
 

@@ -1,7 +1,6 @@
-#include "engine/search/frames/endpoint.h"
-
 #include <vector>
 
+#include "engine/search/frames/frame_search.h"
 #include "gtest/gtest.h"
 #include "tests/engine/search/frames/run_ctc.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "engine/search/frames/frame_hypothesis.h"
+#include "engine/search/frames/frame_search.h"
 #include "tests/engine/search/frames/naive_frames.h"
 
 namespace beamwright::search::frames_testing {

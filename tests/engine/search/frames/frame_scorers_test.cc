@@ -7,8 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/search/frames/ctc_scorer.h"
-#include "engine/search/frames/transducer_scorer.h"
+#include "engine/search/frames/frame_score.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/search/frames/naive_frames.h"

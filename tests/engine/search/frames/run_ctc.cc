@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/search/fusion.h"
+#include "engine/search/options.h"
 #include "gtest/gtest.h"
 
 namespace beamwright::search::frames_testing {

@@ -1,4 +1,4 @@
-#include "engine/search/rule_buffer.h"
+#include "engine/search/processor.h"
 
 #include <algorithm>
 #include <iterator>

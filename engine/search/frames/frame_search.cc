@@ -1,4 +1,4 @@
-#include "engine/search/frames/endpoint.h"
+#include "engine/search/frames/frame_search.h"
 
 namespace beamwright::search {
 

@@ -1,9 +1,88 @@
-#include "engine/fusion/word_ngram.h"
+#include "engine/fusion/word_scorers.h"
 
-#include <algorithm>
-#include <utility>
+#include <limits>
 
 namespace beamwright::fusion {
+namespace {
+
+uint64_t Key(int32_t node, char letter) {
+  return (static_cast<uint64_t>(node) << 8) | static_cast<unsigned char>(letter);
+}
+
+}  // namespace
+
+WordTree::WordTree(absl::Span<const std::string> words) : word_of_(1, -1) {
+  for (size_t word = 0; word < words.size(); ++word) {
+    int32_t node = kRoot;
+    for (const char letter : words[word]) {
+      const auto [child, is_new] = children_.try_emplace(Key(node, letter), num_nodes());
+      node = child->second;
+      if (is_new) {
+        word_of_.push_back(-1);
+      }
+    }
+    word_of_[static_cast<size_t>(node)] = static_cast<int32_t>(word);
+  }
+}
+
+int32_t WordTree::Child(int32_t node, char letter) const {
+  if (node == kUnlisted) {
+    return kUnlisted;
+  }
+  const auto found = children_.find(Key(node, letter));
+  return found == children_.end() ? kUnlisted : found->second;
+}
+
+namespace {
+
+constexpr float kRuledOut = -std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+// A word that is not listed makes its node kUnlisted, also where it has ended: what follows cannot
+// mend it.
+Lexicon::State Lexicon::Next(State state, int32_t token) const {
+  auto node = static_cast<int32_t>(state);
+  for (const char letter : tokens_.surfaces[static_cast<size_t>(token)]) {
+    if (letter != ' ') {
+      node = tree_.Child(node, letter);
+    } else if (node != WordTree::kRoot) {
+      node = tree_.WordAt(node) >= 0 ? WordTree::kRoot : WordTree::kUnlisted;
+    }
+  }
+  return node;
+}
+
+float Lexicon::LogProb(State state, int32_t token) const {
+  return tokens_.IsEnd(token)                        ? LogProbOfEnd(state)
+         : Next(state, token) == WordTree::kUnlisted ? kRuledOut
+                                                     : 0;
+}
+
+float Lexicon::LogProbOfEnd(State state) const {
+  return state == WordTree::kRoot || tree_.WordAt(static_cast<int32_t>(state)) >= 0 ? 0 : kRuledOut;
+}
+
+void Lexicon::Score(State state, absl::Span<float> log_probs) const {
+  for (size_t token = 0; token < log_probs.size(); ++token) {
+    log_probs[token] = LogProb(state, static_cast<int32_t>(token));
+  }
+}
+
+std::pair<WordCount::State, int> WordCount::Walk(State state, int32_t token) const {
+  int begun = 0;
+  for (const char letter : tokens_.surfaces[static_cast<size_t>(token)]) {
+    begun += letter != ' ' && state == 0 ? 1 : 0;
+    state = letter != ' ' ? 1 : 0;
+  }
+  return {state, begun};
+}
+
+void WordCount::Score(State state, absl::Span<float> log_probs) const {
+  for (size_t token = 0; token < log_probs.size(); ++token) {
+    log_probs[token] = LogProb(state, static_cast<int32_t>(token));
+  }
+}
 
 WordNgram::WordNgram(std::shared_ptr<const NgramModel> model, absl::Span<const std::string> words,
                      WordTokens tokens)
