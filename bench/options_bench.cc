@@ -12,7 +12,7 @@
 #include "engine/fusion/ctc_prefix.h"
 #include "engine/fusion/ngram_model.h"
 #include "engine/search/beam_search.h"
-#include "ops/kernels/mix_scores.h"
+#include "ops/kernels/panel_scan.h"
 #include "ops/kernels/topk.h"
 
 namespace beamwright::search {

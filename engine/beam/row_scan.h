@@ -12,7 +12,7 @@
 #include "engine/beam/beam_request.h"
 #include "engine/beam/step_runner.h"
 #include "engine/model/parts.h"
-#include "ops/kernels/mix_scores.h"
+#include "ops/kernels/panel_scan.h"
 #include "ops/kernels/topk.h"
 #include "ops/kernels/vocabulary_projection.h"
 

@@ -4,7 +4,7 @@
 
 #include "engine/model/model_inputs.h"
 #include "ops/base/status.h"
-#include "ops/kernels/mix_scores.h"
+#include "ops/kernels/panel_scan.h"
 
 namespace beamwright::engine {
 

@@ -16,7 +16,7 @@
 
 #include "engine/frames/joiner_rows.h"
 #include "ops/base/status.h"
-#include "ops/kernels/mix_scores.h"
+#include "ops/kernels/panel_scan.h"
 #include "ops/kernels/parallel.h"
 
 namespace beamwright::engine {

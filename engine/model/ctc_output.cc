@@ -12,7 +12,7 @@
 #include "engine/model/parts.h"
 #include "ops/base/status.h"
 #include "ops/decoder/decoder_form.h"
-#include "ops/kernels/mix_scores.h"
+#include "ops/kernels/panel_scan.h"
 
 namespace beamwright::engine {
 namespace {

@@ -27,7 +27,7 @@
 #include "engine/sound/front_end.h"
 #include "ops/decoder/stepped_decoder.h"
 #include "ops/decoder/transducer.h"
-#include "ops/kernels/mix_scores.h"
+#include "ops/kernels/panel_scan.h"
 #include "ops/loop/model.h"
 
 namespace beamwright::engine {

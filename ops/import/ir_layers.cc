@@ -25,15 +25,13 @@
 #include "ops/graph/node_appender.h"
 #include "ops/import/import_options.h"
 #include "ops/import/recurrent_sequence.h"
-#include "ops/kernels/added_norm.h"
 #include "ops/kernels/attention.h"
 #include "ops/kernels/convolution.h"
+#include "ops/kernels/elementwise.h"
 #include "ops/kernels/elementwise_chain.h"
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/movement.h"
 #include "ops/kernels/quantization.h"
-#include "ops/kernels/relative_shift.h"
-#include "ops/kernels/softplus.h"
 #include "ops/kernels/state_update.h"
 
 namespace beamwright::ops {

@@ -15,18 +15,19 @@
 #include "ops/kernels/attention.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
 #include "absl/container/inlined_vector.h"
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/elementwise_loops.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/math.h"
+#include "ops/kernels/matmul.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/product_shapes.h"
 #include "ops/kernels/row_products.h"
-#include "ops/kernels/rows.h"
-#include "ops/kernels/thread_matrix.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
@@ -307,5 +308,215 @@ struct AttentionOp {
 }  // namespace
 
 constinit const OperatorCode kAttention = CodeOf<AttentionOp>(&AttentionOp::Rows);
+
+namespace {
+
+struct RelativeShiftOp {
+  using Options = NoOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) { return Options::Parse(node); }
+
+  static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
+    BW_ASSIGN_OR_RETURN(const std::optional<int64_t> known, ReadInt(inputs[1], "keys"));
+    if (known.value_or(0) < 0) {
+      return Invalid("keys: ", *known, " is negative");
+    }
+    const PartialShape& data = inputs[0].shape;
+    outputs[0].dtype = inputs[0].dtype;
+    outputs[0].shape = data;
+    if (!data.has_rank()) {
+      return absl::OkStatus();
+    }
+    if (data.rank() < 2) {
+      return Invalid("data: shape ", data.ToString(), " has no axes of time and of places");
+    }
+    const int64_t keys = known.value_or(PartialShape::kDynamic);
+    const int64_t time = data.dim(data.rank() - 2);
+    const int64_t places = data.dim(data.rank() - 1);
+    if (keys > 0 && time > 0 && places >= 0 && keys > places - (time - 1)) {
+      return Invalid("keys: ", keys, " for ", time, " steps need ", time, " - 1 + ", keys,
+                     " places; data are ", data.ToString());
+    }
+    Shape dims = data.dims();
+    dims.back() = keys;
+    outputs[0].shape = PartialShape(std::move(dims));
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options&, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const Tensor& data = *inputs[0];
+    Tensor& out = outputs[0];
+    if (out.num_elements() == 0) {
+      return absl::OkStatus();
+    }
+    const int64_t time = data.dim(data.rank() - 2);
+    const int64_t size = SizeOf(data.dtype());
+    const int64_t row_bytes = data.dim(data.rank() - 1) * size;
+    const int64_t window_bytes = out.dim(out.rank() - 1) * size;
+    const int64_t rows = out.num_elements() * size / window_bytes;
+    const std::byte* from = data.bytes();
+    std::byte* to = out.mutable_bytes();
+    for (int64_t row = 0; row < rows; ++row) {
+      std::memcpy(to, from + (time - 1 - row % time) * size, static_cast<size_t>(window_bytes));
+      from += row_bytes;
+      to += window_bytes;
+    }
+    return absl::OkStatus();
+  }
+
+  static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+      return *simple;
+    }
+    return OnlyFirstHasRows(rows).has_value() && inputs[0].shape.has_rank() &&
+                   rows[0].axis < inputs[0].shape.rank() - 2
+               ? rows[0]
+               : kMixedRows;
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kRelativeShift = CodeOf<RelativeShiftOp>(&RelativeShiftOp::Rows);
+
+// Layer normalization of x + addend, with scale and shift, over the last axis (header: the
+// formula). Normalize computes one row in three passes over `out`, which is in the cache by then:
+// sum and mean, differences and variance, result. Threads take rows.
+//
+// An addend of another shape than x is added first, by ApplyBinary. The steps round as the four
+// operators do that AddedNorm replaces, so that the bits are the same.
+
+namespace {
+
+enum NormInput : size_t { kX, kScale, kShift, kAddend, kNumNormInputs };
+
+// A row as AddedNorm has it. addend: null where `x` is the sum.
+struct NormRow {
+  const float* x;
+  const float* addend;
+  const float* scale;
+  const float* shift;
+  float epsilon;
+  int64_t width;
+};
+
+BW_ALWAYS_INLINE inline void Normalize(const NormRow& row, float* out) {
+  const float* const x = row.x;
+  const float* const addend = row.addend;
+  const float* const scale = row.scale;
+  const float* const shift = row.shift;
+  const int64_t width = row.width;
+  const auto divisor = static_cast<float>(width);
+  float mean;
+  if (addend != nullptr) {
+    mean = LaneSum(width,
+                   [=](int64_t i) BW_ALWAYS_INLINE {
+                     out[i] = x[i] + addend[i];
+                     return out[i];
+                   }) /
+           divisor;
+  } else {
+    mean = LaneSum(width,
+                   [=](int64_t i) BW_ALWAYS_INLINE {
+                     out[i] = x[i];
+                     return x[i];
+                   }) /
+           divisor;
+  }
+  const float variance = LaneSum(width,
+                                 [=](int64_t i) BW_ALWAYS_INLINE {
+                                   out[i] = out[i] - mean;
+                                   return out[i] * out[i];
+                                 }) /
+                         divisor;
+  const float deviation = std::sqrt(variance + row.epsilon);
+  for (int64_t i = 0; i < width; ++i) {
+    out[i] = out[i] / deviation * scale[i] + shift[i];
+  }
+}
+
+struct AddedNormOp {
+  using Options = double;  // epsilon
+
+  static absl::StatusOr<Options> Parse(const Node& node) { return node.attributes.Float("eps", 0); }
+
+  static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, kAddend, kNumNormInputs, outputs));
+    static constexpr const char* kNames[] = {"x", "scale", "shift", "addend"};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      BW_RETURN_IF_ERROR(ExpectType(inputs[i], kNames[i], {DType::kF32}));
+    }
+    PartialShape shape = inputs[kX].shape;
+    if (Present(inputs, kAddend)) {
+      BW_ASSIGN_OR_RETURN(shape, BroadcastPartial(shape, inputs[kAddend].shape));
+    }
+    if (shape.has_rank() && shape.rank() == 0) {
+      return Invalid("x: a scalar has no last axis");
+    }
+    for (const size_t i : {kScale, kShift}) {
+      BW_RETURN_IF_ERROR(ExpectRank(inputs[i], kNames[i], 1));
+      if (shape.has_rank() && inputs[i].shape.has_rank()) {
+        BW_RETURN_IF_ERROR(MergeExtents(shape.dims().back(), inputs[i].shape.dim(0)).status());
+      }
+    }
+    outputs[0].dtype = DType::kF32;
+    outputs[0].shape = std::move(shape);
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options& epsilon, const ExecutionContext& context,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const int64_t count = outputs[0].num_elements();
+    if (count == 0) {
+      return absl::OkStatus();
+    }
+    const Tensor* const addend = InputOrNull(inputs, kAddend);
+    float* const out = outputs[0].mutable_data<float>();
+    const float* x = inputs[kX]->data<float>();
+    const float* added = addend == nullptr ? nullptr : addend->data<float>();
+    if (addend != nullptr && addend->shape() != inputs[kX]->shape()) {
+      BW_RETURN_IF_ERROR(
+          (ApplyBinary<float, float>(*inputs[kX], *addend, outputs[0],
+                                     [](float a, float b) BW_ALWAYS_INLINE { return a + b; })));
+      x = out;
+      added = nullptr;
+    }
+    const int64_t width = outputs[0].shape().back();
+    const float* const scale = inputs[kScale]->data<float>();
+    const float* const shift = inputs[kShift]->data<float>();
+    ParallelFor(context.num_threads, count / width, 4 * count, [&](int64_t row) {
+      const int64_t at = row * width;
+      const NormRow one{x + at,
+                        added == nullptr ? nullptr : added + at,
+                        scale,
+                        shift,
+                        static_cast<float>(epsilon),
+                        width};
+      Vectorized([&one, to = out + at]() BW_ALWAYS_INLINE { Normalize(one, to); });
+    });
+    return absl::OkStatus();
+  }
+
+  static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    const RowInfo found = ElementwiseRows(node, rows, inputs);
+    if (!IsRows(found)) {
+      return found;
+    }
+    int rank = 0;
+    for (const InputInfo& input : inputs) {
+      rank = std::max(rank, input.shape.rank());
+    }
+    return found.axis == rank - 1 ? kMixedRows : found;
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kAddedNorm = CodeOf<AddedNormOp>(&AddedNormOp::Rows);
 
 }  // namespace beamwright::ops

@@ -1,12 +1,17 @@
-// Operators that move whole blocks between axes: a reshape, a transpose and a reshape in one copy.
-#include <algorithm>
+// Operators that move whole blocks: between axes, and in reverse.
 
-#include "ops/kernels/indices.h"
+#include <algorithm>
+#include <cstring>
+
+#include "ops/kernels/inputs.h"
 #include "ops/kernels/movement.h"
-#include "ops/kernels/rows.h"
 #include "ops/kernels/strided_copy.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
+
+// Operators that move whole blocks between axes: a reshape, a transpose and a reshape in one copy.
+
 namespace {
 
 // DepthToSpace and SpaceToDepth on [N, C, D1, ..., DK]: blocks of block_size^K elements lie in the
@@ -183,5 +188,203 @@ struct ShuffleChannelsOp {
 
 constinit const OperatorCode kDepthSpace = CodeOf<DepthSpaceOp>(&DepthSpaceOp::Rows);
 constinit const OperatorCode kShuffleChannels = CodeOf<ShuffleChannelsOp>(&ShuffleChannelsOp::Rows);
+
+// Reverse and ReverseSequence. Reverse turns whole axes around: a strided copy that begins at the
+// last element and has negative strides. ReverseSequence turns around the first seq_lengths[b]
+// elements of an axis for each batch item b, as bidirectional layers do with padded sequences;
+// elements after that stay.
+//
+// Rows of several requests can be reversed together if they are not on a reversed axis. On the
+// batch axis of ReverseSequence each row needs its length; on any other axis all rows must have the
+// same lengths.
+
+namespace {
+
+struct ReverseOp {
+  using Options = bool;  // the second input is a mask
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    BW_ASSIGN_OR_RETURN(const std::string mode, node.attributes.String("mode", ""));
+    if (mode != "index" && mode != "mask") {
+      return Invalid("attribute mode: '", mode, "' is not supported, only index and mask");
+    }
+    return mode == "mask";
+  }
+
+  // The axes that are reversed, or nothing while they are not known.
+  static absl::StatusOr<std::optional<Ints>> Axes(bool mask, const InputInfo& input, int rank) {
+    if (!mask) {
+      return ReadAxes(input, "axis", rank);
+    }
+    BW_RETURN_IF_ERROR(ExpectType(input, "axis", {DType::kBool}));
+    BW_RETURN_IF_ERROR(ExpectRank(input, "axis", 1));
+    const int64_t length = ListLength(input);
+    if (length >= 0 && length != rank) {
+      return Invalid("axis: a mask of ", length, " elements for data of rank ", rank);
+    }
+    if (input.value == nullptr) {
+      return std::nullopt;
+    }
+    Ints axes;
+    for (int axis = 0; axis < rank; ++axis) {
+      if (input.value->data<bool>()[axis]) {
+        axes.push_back(axis);
+      }
+    }
+    return axes;
+  }
+
+  static absl::Status Shapes(bool mask, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
+    outputs[0].dtype = inputs[0].dtype;
+    outputs[0].shape = inputs[0].shape;
+    if (!inputs[0].shape.has_rank()) {
+      return mask ? ExpectType(inputs[1], "axis", {DType::kBool})
+                  : ExpectType(inputs[1], "axis", kIntegerTypes);
+    }
+    return Axes(mask, inputs[1], inputs[0].shape.rank()).status();
+  }
+
+  static absl::Status Compute(bool mask, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const Tensor& data = *inputs[0];
+    BW_ASSIGN_OR_RETURN(const std::optional<Ints> axes,
+                        Axes(mask, DescribeInputs(inputs)[1], data.rank()));
+    Shape strides = DenseStrides(data.shape());
+    int64_t offset = 0;
+    for (const int64_t axis : *axes) {
+      int64_t& stride = strides[static_cast<size_t>(axis)];
+      offset += stride * (data.dim(static_cast<int>(axis)) - 1);
+      stride = -stride;
+    }
+    StridedCopy(data, offset, data.shape(), strides, outputs[0]);
+    return absl::OkStatus();
+  }
+
+  static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+      return *simple;
+    }
+    const absl::StatusOr<bool> mask = Parse(node);
+    if (!OnlyFirstHasRows(rows).has_value() || !inputs[0].shape.has_rank() || !mask.ok()) {
+      return kMixedRows;
+    }
+    const std::optional<Ints> axes =
+        Axes(*mask, inputs[1], inputs[0].shape.rank()).value_or(std::nullopt);
+    return axes.has_value() && !Contains(*axes, rows[0].axis) ? rows[0] : kMixedRows;
+  }
+};
+
+// Reverses the first seq_lengths[b] elements of axis seq_axis for each index b of batch_axis.
+struct ReverseSequenceOp {
+  struct Options {
+    int64_t batch_axis = 0;
+    int64_t seq_axis = 1;
+  };
+  static absl::StatusOr<Options> Parse(const Node& node) {
+    Options options;
+    BW_ASSIGN_OR_RETURN(options.batch_axis, node.attributes.Int("batch_axis", 0));
+    BW_ASSIGN_OR_RETURN(options.seq_axis, node.attributes.Int("seq_axis", 1));
+    return options;
+  }
+
+  struct Axes {
+    int batch = 0;
+    int seq = 1;
+  };
+  static absl::StatusOr<Axes> Resolve(const Options& options, int rank) {
+    Axes axes;
+    const std::pair<absl::string_view, int64_t> given[] = {{"batch_axis", options.batch_axis},
+                                                           {"seq_axis", options.seq_axis}};
+    int* const normal[] = {&axes.batch, &axes.seq};
+    for (size_t i = 0; i < 2; ++i) {
+      const absl::StatusOr<int> axis = NormalizeAxis(given[i].second, rank);
+      if (!axis.ok()) {
+        return Annotate(axis.status(), absl::StrCat("attribute ", given[i].first));
+      }
+      *normal[i] = *axis;
+    }
+    if (axes.batch == axes.seq) {
+      return Invalid("attributes batch_axis and seq_axis: both name axis ", axes.seq);
+    }
+    return axes;
+  }
+
+  static absl::Status Shapes(const Options& options, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
+    BW_RETURN_IF_ERROR(ExpectType(inputs[1], "seq_lengths", kIntegerTypes));
+    BW_RETURN_IF_ERROR(ExpectRank(inputs[1], "seq_lengths", 1));
+    outputs[0].dtype = inputs[0].dtype;
+    outputs[0].shape = inputs[0].shape;
+    if (!inputs[0].shape.has_rank()) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const Axes axes, Resolve(options, inputs[0].shape.rank()));
+    const absl::StatusOr<int64_t> batch =
+        MergeExtents(inputs[0].shape.dim(axes.batch), ListLength(inputs[1]));
+    return batch.ok() ? absl::OkStatus()
+                      : Annotate(batch.status(), "seq_lengths and axis batch_axis of data");
+  }
+
+  static absl::Status Compute(const Options& options, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    const Tensor& data = *inputs[0];
+    const Tensor& lengths = *inputs[1];
+    BW_ASSIGN_OR_RETURN(const Axes axes, Resolve(options, data.rank()));
+    // A length of 0 leaves its stretch as it is.
+    BW_RETURN_IF_ERROR(CheckIndices(lengths, "seq_lengths", 0, data.dim(axes.seq) + 1));
+    const int first = std::min(axes.batch, axes.seq);
+    const int second = std::max(axes.batch, axes.seq);
+    const int64_t outer = Product(data.shape(), 0, first);
+    const int64_t middle = Product(data.shape(), first + 1, second);
+    const int64_t bytes = Product(data.shape(), second + 1, data.rank()) * SizeOf(data.dtype());
+    // The element block at coordinates [o, i, m, j], i on the first and j on the second axis.
+    const auto block = [&](int64_t o, int64_t i, int64_t m, int64_t j) {
+      return (((o * data.dim(first) + i) * middle + m) * data.dim(second) + j) * bytes;
+    };
+    for (int64_t o = 0; o < outer && bytes > 0; ++o) {
+      for (int64_t i = 0; i < data.dim(first); ++i) {
+        for (int64_t m = 0; m < middle; ++m) {
+          for (int64_t j = 0; j < data.dim(second); ++j) {
+            const bool batch_first = axes.batch == first;
+            const int64_t length = IntAt(lengths, batch_first ? i : j);
+            const int64_t at = batch_first ? j : i;
+            const int64_t from = at < length ? length - 1 - at : at;
+            std::memcpy(outputs[0].mutable_bytes() + block(o, i, m, j),
+                        data.bytes() + (batch_first ? block(o, i, m, from) : block(o, from, m, j)),
+                        static_cast<size_t>(bytes));
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static RowInfo Rows(const Node& node, absl::Span<const RowInfo> rows,
+                      absl::Span<const InputInfo> inputs) {
+    if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {
+      return *simple;
+    }
+    const absl::StatusOr<Options> options = Parse(node);
+    if (!IsRows(rows[0]) || !inputs[0].shape.has_rank() || !options.ok()) {
+      return kMixedRows;
+    }
+    const absl::StatusOr<Axes> axes = Resolve(*options, inputs[0].shape.rank());
+    if (!axes.ok() || rows[0].axis == axes->seq) {
+      return kMixedRows;
+    }
+    // Rows on the batch axis need separate lengths, rows elsewhere the same ones.
+    const bool apart =
+        rows[0].axis == axes->batch ? rows[1] == RowsAt(0, rows[0].factor) : IsFixed(rows[1]);
+    return apart ? rows[0] : kMixedRows;
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kReverse = CodeOf<ReverseOp>(&ReverseOp::Rows);
+constinit const OperatorCode kReverseSequence = CodeOf<ReverseSequenceOp>(&ReverseSequenceOp::Rows);
 
 }  // namespace beamwright::ops

@@ -6,7 +6,6 @@
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/row_products.h"
 #include "ops/kernels/shared_weights.h"
-#include "ops/kernels/thread_matrix.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {

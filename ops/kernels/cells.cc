@@ -21,13 +21,11 @@
 #include <vector>
 
 #include "ops/base/step_profile.h"
-#include "ops/kernels/cell_options.h"
+#include "ops/kernels/cell_parts.h"
 #include "ops/kernels/fused_cells.h"
-#include "ops/kernels/indices.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/plain_cell.h"
-#include "ops/kernels/rows.h"
-#include "ops/kernels/widen.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 namespace {

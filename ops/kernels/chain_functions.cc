@@ -1,5 +1,5 @@
 // The functions that chains of element-wise operators run over blocks (elementwise_chain.cc,
-// convolution_end.cc): for each a loop over two blocks, and, for functions of two operands, loops
+// convolution_tiles.cc): for each a loop over two blocks, and, for functions of two operands, loops
 // in which one operand is a single number. FindElementFunction looks one up by its operator's name.
 //
 // Loops are functions with __restrict parameters, as a lambda's captures cannot be, and are
@@ -10,8 +10,8 @@
 #include <cmath>
 
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/elementwise.h"
 #include "ops/kernels/math.h"
-#include "ops/kernels/softplus.h"
 
 namespace beamwright::ops {
 namespace {

@@ -1,6 +1,4 @@
-// ColumnPicks: columns of a product's weight for lists of tokens that return in every step, as the
-// shortlist of a request does. A product with the columns of a list costs what the list has, not
-// what the vocabulary has. Private to ops/kernels/.
+// Products and scans of the columns of a list of tokens, as a shortlist asks for them.
 #ifndef BEAMWRIGHT_OPS_KERNELS_COLUMN_PICKS_H_
 #define BEAMWRIGHT_OPS_KERNELS_COLUMN_PICKS_H_
 
@@ -9,9 +7,15 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "ops/base/row_rules.h"
 #include "ops/kernels/packed_matmul.h"
+#include "ops/kernels/topk.h"
 
 namespace beamwright::ops {
+
+// ColumnPicks: columns of a product's weight for lists of tokens that return in every step, as the
+// shortlist of a request does. A product with the columns of a list costs what the list has, not
+// what the vocabulary has.
 
 // One thread at a time. The weights must live as long as this object.
 class ColumnPicks {
@@ -44,6 +48,16 @@ class ColumnPicks {
   int64_t step_ = 0;
   size_t num_bytes_ = 0;
 };
+
+// The scan of a row of which only the scores of a list of tokens are known and all others are
+// barred, as with a shortlist.
+
+// What ScanRow (ops/kernels/topk.h) finds in a row of `vocabulary` logits, -infinity but for those
+// of `tokens`, bit for bit, at the cost of the list. tokens: ascending; values: their logits, which
+// the rules' bans change; rules.has_allowed is not looked at. False, and nothing is found: the
+// rules are more than bans and watched tokens, or a value is no number; ScanRow says the rest.
+bool ScanListed(absl::Span<const int32_t> tokens, absl::Span<float> values, int64_t vocabulary,
+                const RowRules& rules, int k, RowScan& result);
 
 }  // namespace beamwright::ops
 

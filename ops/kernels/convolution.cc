@@ -4,7 +4,7 @@
 //                    operators behind it (ConvolutionEnd) run on each part of the result
 //   i32              IntegerConvolution in f32 where that is exact, else ConvolveAll
 //   f64              ConvolveAll
-//   f16, bf16        widened to f32 (widen.h)
+//   f16, bf16        widened to f32 (types.h)
 //
 // 1. CheckConvolutionInputs: types, ranks, groups and channels; the transposed convolutions share
 //    it.
@@ -21,12 +21,11 @@
 #include <atomic>
 #include <optional>
 
-#include "ops/kernels/convolution_end.h"
+#include "ops/kernels/convolution_tiles.h"
 #include "ops/kernels/float_convolution.h"
-#include "ops/kernels/integer_convolution.h"
+#include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/rows.h"
-#include "ops/kernels/widen.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 

@@ -1,6 +1,6 @@
 // Convolution-1 and GroupConvolution-1, and their transposes ConvolutionBackpropData-1 and
 // GroupConvolutionBackpropData-1, over one to three spatial axes: f32 and f64, f16 and bf16 in f32;
-// the first two also i32, which wraps (in f32 where that is exact, integer_convolution.h).
+// the first two also i32, which wraps (in f32 where that is exact, float_convolution.h).
 // Attributes strides, dilations, pads_begin, pads_end, auto_pad.
 //
 // Elements are summed in the order input channel, then filter position, in f32 by fused
@@ -16,9 +16,9 @@ namespace beamwright::ops {
 // data [N, C, spatial..], filter [C_out, C, spatial..] or with groups [G, C_out/G, C/G, spatial..].
 extern const OperatorCode kConvolution;
 extern const OperatorCode kGroupConvolution;
-// A convolution with what follows it (ops/kernels/convolution_end.h), f32 alone. In no file: passes
-// make it. Inputs: data, filter, constants of the chain; attributes: the convolution's, `grouped`,
-// and those of the chain, whose value 0 is the convolution.
+// A convolution with what follows it (ops/kernels/convolution_tiles.h), f32 alone. In no file:
+// passes make it. Inputs: data, filter, constants of the chain; attributes: the convolution's,
+// `grouped`, and those of the chain, whose value 0 is the convolution.
 inline constexpr char kConvolutionChainName[] = "ConvolutionChain";
 extern const OperatorCode kConvolutionChain;
 // data [N, C, spatial..], filter [C, C_out, spatial..] or [G, C/G, C_out/G, spatial..]; attribute

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "ops/kernels/convolution.h"
+#include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/rows.h"
-#include "ops/kernels/widen.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 namespace {

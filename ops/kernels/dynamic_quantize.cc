@@ -18,7 +18,6 @@
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/quantization.h"
-#include "ops/kernels/rows.h"
 
 namespace beamwright::ops {
 namespace {

@@ -14,11 +14,10 @@
 #include <utility>
 
 #include "ops/base/vector_isa.h"
-#include "ops/kernels/broadcast_loop.h"
 #include "ops/kernels/chain_functions.h"
+#include "ops/kernels/elementwise_loops.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/rows.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {

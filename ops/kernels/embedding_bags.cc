@@ -8,11 +8,9 @@
 // offsets, which come from requests.
 //
 // Weights are for sums only, as the operators are defined.
-#include "ops/kernels/embedding_bags.h"
-
 #include "absl/strings/ascii.h"
 #include "ops/kernels/embedding_sum.h"
-#include "ops/kernels/rows.h"
+#include "ops/kernels/inputs.h"
 
 namespace beamwright::ops {
 namespace {

@@ -6,7 +6,7 @@
 //    packed weight.
 // 2. Products::Input and Recurrent multiply the tile's rows of X and H by the tile's columns of W
 //    and R. The rows of X and H are prepared (quantised, for example) once, for all tiles.
-// 3. LstmGates or GruGates (gates.h) compute the gates of a row from both sums.
+// 3. LstmGates or GruGates (cell_parts.h) compute the gates of a row from both sums.
 //
 // Families. The rows of a beam often continue the same state. H then has a row for each state, and
 // its product is computed once per state, not per row; FamilyByFamily sorts the rows of X so that
@@ -19,10 +19,9 @@
 #include <algorithm>
 
 #include "ops/base/step_profile.h"
-#include "ops/kernels/gates.h"
+#include "ops/kernels/cell_parts.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_product.h"
-#include "ops/kernels/thread_matrix.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {

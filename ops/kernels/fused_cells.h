@@ -1,8 +1,8 @@
-// LSTM and GRU cells with the usual activations (ops/kernels/gates.h) over packed weights. A tile
-// of rows and hidden units goes through products and gates while its sums are in the cache: sums of
-// all rows would be written to memory and read again, which costs more than the gates do. A step is
-// one parallel region. The bits are those of the passes that ops/kernels/cells.cc makes for all
-// other cells: a tile's extents decide nothing.
+// LSTM and GRU cells with the usual activations (ops/kernels/cell_parts.h) over packed weights. A
+// tile of rows and hidden units goes through products and gates while its sums are in the cache:
+// sums of all rows would be written to memory and read again, which costs more than the gates do. A
+// step is one parallel region. The bits are those of the passes that ops/kernels/cells.cc makes for
+// all other cells: a tile's extents decide nothing.
 #ifndef BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
 #define BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
 

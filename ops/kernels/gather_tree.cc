@@ -16,8 +16,6 @@
 // A parent outside [0, beams) is an error with its place (Describe); of several the first column's
 // is reported, whatever the threads did first. Ids may be floats, as the operator's definition
 // allows (ToWhole).
-#include "ops/kernels/gather_tree.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,9 +25,9 @@
 
 #include "absl/container/inlined_vector.h"
 #include "ops/kernels/inputs.h"
-#include "ops/kernels/order.h"
+#include "ops/kernels/movement.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/rows.h"
+#include "ops/kernels/selection.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {

@@ -14,8 +14,6 @@
 //    in a second pass, which is more exact than sums of squares.
 // 3. Rows: a group must not hold elements of two rows, so the axis of rows may not be among the
 //    reduced axes.
-#include "ops/kernels/normalization.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -23,10 +21,10 @@
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/math.h"
-#include "ops/kernels/offsets.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/rows.h"
-#include "ops/kernels/widen.h"
+#include "ops/kernels/reduce.h"
+#include "ops/kernels/strided_copy.h"
+#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 namespace {
@@ -85,7 +83,7 @@ T Sum(int64_t count, Value value) {
 
 // Calls body(T()) with float or double.
 template <typename Body>
-void VisitFloat(DType dtype, Body body) {
+void VisitReal(DType dtype, Body body) {
   if (dtype == DType::kF64) {
     body(double{});
   } else {
@@ -161,7 +159,7 @@ struct BatchNormOp {
       return absl::OkStatus();
     }
     const int64_t size = data.num_elements() / planes;
-    VisitFloat(data.dtype(), [&](auto type) {
+    VisitReal(data.dtype(), [&](auto type) {
       using T = decltype(type);
       const T* gamma = inputs[old ? 0 : 1]->data<T>();
       const T* beta = inputs[old ? 1 : 2]->data<T>();
@@ -315,7 +313,7 @@ struct MvnOp {
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     BW_ASSIGN_OR_RETURN(const std::optional<Ints> axes, AxesOf(options, DescribeInputs(inputs)));
     const Groups groups(inputs[0]->shape(), *axes);
-    VisitFloat(outputs[0].dtype(), [&](auto type) {
+    VisitReal(outputs[0].dtype(), [&](auto type) {
       using T = decltype(type);
       Run(options, context.num_threads, groups, inputs[0]->data<T>(), outputs[0].mutable_data<T>());
     });
@@ -344,7 +342,7 @@ struct NormalizeL2Op {
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     BW_ASSIGN_OR_RETURN(const std::optional<Ints> axes, AxesOf(options, DescribeInputs(inputs)));
     const Groups groups(inputs[0]->shape(), *axes);
-    VisitFloat(outputs[0].dtype(), [&](auto type) {
+    VisitReal(outputs[0].dtype(), [&](auto type) {
       using T = decltype(type);
       const T* in = inputs[0]->data<T>();
       T* const out = outputs[0].mutable_data<T>();
@@ -406,7 +404,7 @@ struct GroupNormOp {
     const int64_t groups = data.dim(0) * options.groups;
     AxesOptions mvn;
     mvn.epsilon = options.epsilon;
-    VisitFloat(data.dtype(), [&](auto type) {
+    VisitReal(data.dtype(), [&](auto type) {
       using T = decltype(type);
       T* const out = outputs[0].mutable_data<T>();
       MvnOp::Run(mvn, context.num_threads, Groups({groups, size}, {1}), data.data<T>(), out);

@@ -16,8 +16,8 @@
 //    apart (PrepareSpread): rows at a distance of a multiple of 4 KiB share the sets of the first
 //    cache and evict each other.
 // 3. RunPanel multiplies some rows by some whole strips, by the kernel of the precision
-//    (strip_product.h, bf16_tile_product.h, int8_strip_product.h). Run does that for all panels, on
-//    several threads (product_panels.h).
+//    (strip_product.h, tile_product.h, int8_strip_product.h). Run does that for all panels, on
+//    several threads (packed_matmul.h).
 //
 // Pick makes the weight of some columns alone, by copying their cells: a product with it has the
 // same bits.
@@ -34,11 +34,9 @@
 
 #include "ops/base/check.h"
 #include "ops/base/memory.h"
-#include "ops/kernels/bf16_tile_product.h"
 #include "ops/kernels/int8_strip_product.h"
+#include "ops/kernels/packed_matmul.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/product_panels.h"
-#include "ops/kernels/row_quantization.h"
 #include "ops/kernels/strip_prefetch.h"
 #include "ops/kernels/strip_product.h"
 #include "ops/kernels/tile_product.h"

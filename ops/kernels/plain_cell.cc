@@ -27,10 +27,10 @@
 #include <utility>
 
 #include "ops/base/vector_isa.h"
-#include "ops/kernels/activations.h"
+#include "ops/kernels/cell_parts.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/thread_matrix.h"
+#include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {
 namespace {

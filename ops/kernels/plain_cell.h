@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "ops/graph/operator.h"
-#include "ops/kernels/cell_options.h"
+#include "ops/kernels/cell_parts.h"
 #include "ops/kernels/cell_weights.h"
 #include "ops/tensor/matrix.h"
 

@@ -19,16 +19,14 @@
 // (PlaneOfTwoRows, CombinePairs). An output's elements are combined in the order of the window
 // everywhere, so that all ways give the same bits. MaxPool starts from NaN, which any number
 // replaces: so NaN never wins, and an output that is still NaN had no number.
-#include "ops/kernels/pooling.h"
-
 #include <algorithm>
 #include <limits>
 #include <type_traits>
 
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/rows.h"
-#include "ops/kernels/widen.h"
+#include "ops/kernels/types.h"
 #include "ops/kernels/windows.h"
 
 namespace beamwright::ops {

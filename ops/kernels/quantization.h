@@ -12,11 +12,11 @@
 
 namespace beamwright::ops {
 
-// fake_quantize.cc: data, input_low, input_high, output_low, output_high, all of one float type,
+// quantization.cc: data, input_low, input_high, output_low, output_high, all of one float type,
 // the limits broadcast to data; attributes levels (2 or more), auto_broadcast (numpy or none).
 extern const OperatorCode kFakeQuantize;
 
-// quantize_linear.cc. Scales (and zero points, of the same shape) are scalars or [1], or with
+// quantization.cc. Scales (and zero points, of the same shape) are scalars or [1], or with
 // `axis` (default 1) a list, one entry an index of that axis; with block_size > 0 they have data's
 // rank, and entry i of `axis` serves data's indices [i * block_size, (i + 1) * block_size).
 // x (f32, f16, bf16, i32), y_scale, y_zero_point: attributes axis, block_size, output_dtype,
@@ -38,7 +38,7 @@ extern const OperatorCode kDynamicQuantizeLinear;
 // what broadcasts to [.., M, 1]) and one per column of b ([N], or what broadcasts to [.., 1, N]). A
 // matrix b that is known at load is packed (ops/kernels/integer_product.h).
 extern const OperatorCode kMatMulInteger;
-// scaled_integer_matmul.cc: in no file; made of MatMulInteger and what reads its sums
+// integer_matmul.cc: in no file; made of MatMulInteger and what reads its sums
 // (JoinScaledProducts). a, b, a_zero_point, b_zero_point (both may be absent), a_scale,
 // b_scale[, bias[, addend]]: product * (a_scale * b_scale) + bias + addend, f32, each operation
 // rounded in this order. a has two axes or more; b is [K, N] and known at load, as are its zero

@@ -1,3 +1,15 @@
+// Operators that change a shape, or read it, and leave the elements where they are.
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "ops/kernels/inputs.h"
+#include "ops/kernels/movement.h"
+#include "ops/kernels/types.h"
+
+namespace beamwright::ops {
+
 // Reshape, Squeeze and Unsqueeze: only the shape changes, the elements are shared (Share). So the
 // file is about two questions, asked at load with extents that may be unknown (-1):
 //
@@ -13,14 +25,7 @@
 //
 // An extent of the row axis that the pattern fixes holds for one number of rows alone, and makes
 // the value mixed.
-#include <algorithm>
 
-#include "ops/kernels/inputs.h"
-#include "ops/kernels/movement.h"
-#include "ops/kernels/rows.h"
-#include "ops/kernels/types.h"
-
-namespace beamwright::ops {
 namespace {
 
 // An output rank far above any real one, so that sums of ranks cannot overflow.
@@ -314,5 +319,74 @@ struct UnsqueezeOp {
 constinit const OperatorCode kReshape = CodeOf<ReshapeOp>(&ReshapeOp::Rows);
 constinit const OperatorCode kSqueeze = CodeOf<SqueezeOp>(&SqueezeOp::Rows);
 constinit const OperatorCode kUnsqueeze = CodeOf<UnsqueezeOp>(&UnsqueezeOp::Rows);
+
+namespace {
+
+struct ShapeOfOp {
+  using Options = DType;
+  static absl::StatusOr<Options> Parse(const Node& node) { return ParseIndexType(node); }
+  static absl::Status Shapes(Options dtype, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs));
+    outputs[0].dtype = dtype;
+    outputs[0].shape =
+        inputs[0].shape.has_rank() ? PartialShape({inputs[0].shape.rank()}) : DynamicShape(1);
+    return absl::OkStatus();
+  }
+  static absl::Status Compute(Options dtype, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    for (int axis = 0; axis < inputs[0]->rank(); ++axis) {
+      const int64_t extent = inputs[0]->dim(axis);
+      if (dtype == DType::kI32 && extent > std::numeric_limits<int32_t>::max()) {
+        return Invalid("data: extent ", extent, " of axis ", axis, " does not fit i32");
+      }
+      SetIndex(outputs[0], dtype, axis, extent);
+    }
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kShapeOf = CodeOf<ShapeOfOp>(&ShapeOfRows);
+
+namespace {
+
+struct FirstRowOp {
+  using Options = NoOptions;
+  static absl::StatusOr<Options> Parse(const Node& node) { return Options::Parse(node); }
+
+  static absl::Status Shapes(const Options&, absl::Span<const InputInfo> inputs,
+                             absl::Span<ValueInfo> outputs) {
+    BW_RETURN_IF_ERROR(ExpectCounts(inputs, 1, 1, outputs));
+    outputs[0].dtype = inputs[0].dtype;
+    outputs[0].shape = PartialShape();
+    const PartialShape& shape = inputs[0].shape;
+    if (!shape.has_rank()) {
+      return absl::OkStatus();
+    }
+    if (shape.rank() == 0 || shape.dim(0) == 0) {
+      return Invalid("shape ", shape.ToString(), " has no first row");
+    }
+    outputs[0].shape = PartialShape(Shape(shape.dims().begin() + 1, shape.dims().end()));
+    return absl::OkStatus();
+  }
+
+  static absl::Status Compute(const Options&, const ExecutionContext&,
+                              absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    std::memcpy(outputs[0].mutable_bytes(), inputs[0]->bytes(),
+                static_cast<size_t>(outputs[0].num_bytes()));
+    return absl::OkStatus();
+  }
+
+  static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows, absl::Span<const InputInfo>) {
+    const bool stands_for_all = IsFixed(rows[0]) || rows[0] == RowsAt(0, 1);
+    return stands_for_all ? kFixedRows : kMixedRows;
+  }
+};
+
+}  // namespace
+
+constinit const OperatorCode kFirstRow = CodeOf<FirstRowOp>(&FirstRowOp::Rows);
 
 }  // namespace beamwright::ops

@@ -12,11 +12,35 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "ops/kernels/embedding_table.h"
+#include "absl/types/span.h"
 #include "ops/kernels/packed_matmul.h"
+#include "ops/tensor/matrix.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
+
+// A large table of which rows are read by index, such as the embeddings of 32,000 tokens, kept in
+// bf16 where a model's weights are in bf16 or in 8 bits: half the memory and half the traffic. A
+// row is widened when it is read, so that what reads it computes in f32 as before
+// (docs/numerics.md, 'Precision').
+
+class EmbeddingTable {
+ public:
+  // Whether a constant is such a table: f32, [rows, width], at least 1 MiB, and rows of 32 elements
+  // and more. What is narrower may be a list of numbers that have to be exact, and gains little.
+  static bool Fits(const Tensor& table);
+
+  // Rounded to nearest, ties to even. `table` is not kept.
+  explicit EmbeddingTable(ConstMatrix<float> table);
+
+  int64_t rows() const { return table_.dim(0); }
+  int64_t width() const { return table_.dim(1); }
+  // Row `index` of [0, rows()), into `out` [width()].
+  void Read(int64_t index, absl::Span<float> out) const;
+
+ private:
+  Tensor table_;  // bf16 [rows, width]
+};
 
 // As PackedMatMul(weight, transposed, precision). `lifetime` is that of the elements, which must
 // not change (Tensor::lifetime): a weight that many nodes read is then hashed once. Without it,

@@ -15,7 +15,6 @@
 
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/movement.h"
-#include "ops/kernels/rows.h"
 #include "ops/kernels/strided_copy.h"
 
 namespace beamwright::ops {

@@ -34,7 +34,6 @@
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/rows.h"
 
 namespace beamwright::ops {
 namespace {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
+
+#include "ops/tensor/matrix.h"
 
 namespace beamwright::ops {
 
@@ -22,6 +25,18 @@ inline int64_t SharedTile(int64_t rows, int64_t most, int64_t pieces, int64_t th
   constexpr int64_t kBlockRows = 14;
   const int64_t share = pieces < threads ? CeilDiv(rows, CeilDiv(threads, pieces)) : rows;
   return EvenTile(rows, std::min(most, std::max(share, kBlockRows)));
+}
+
+// Matrices that a thread keeps from step to step, so that steady steps allocate nothing.
+
+// [rows, columns] in memory of the calling thread, of any content; valid until the thread asks for
+// the same matrix again. Owner, a type of the caller, and kSlot distinguish matrices that are in
+// use at once.
+template <typename Owner, int kSlot>
+Matrix<float> ThreadMatrix(int64_t rows, int64_t columns) {
+  static thread_local std::vector<float> memory;
+  memory.resize(std::max(memory.size(), static_cast<size_t>(rows * columns)));
+  return {memory.data(), rows, columns, columns};
 }
 
 }  // namespace beamwright::ops

@@ -40,7 +40,7 @@ struct RowScan {
 };
 
 // Finds the at most k best tokens: rank score descending, ties by lower token id; or what
-// rules.draw asks for (ops/kernels/draw.h). A token whose
+// rules.draw asks for. A token whose
 // value is -infinity (banned, not allowed, or given so by the model) is never among them, so there
 // may be fewer than k, or none.
 //
@@ -60,6 +60,20 @@ struct RowScan {
 // another size or is NaN or +infinity somewhere. k >= 0, temperature > 0.
 absl::Status ScanRow(absl::Span<const float> scores, ScoreKind kind, const RowRules& rules, int k,
                      RowScan& result);
+
+// DrawTokens: chance in place of the best tokens, as RowRules::draw asks. Private to ScanRow, which
+// applies the rules and takes the log-sum-exp first.
+
+// values: after the rules; log-probability = value - result.log_sum_exp. Sets result.best:
+//   kSample: draw.count tokens, one a draw, in the order of draws; a token may come again. top_k
+//     keeps the k best (ties: lower token); then top_p, by mass of what top_k left; then min_p.
+//     Their probabilities are renormalised and one uniform number chooses. rank_score = log_prob,
+//     which is that before the three.
+//   kGumbel: the k tokens with the largest log_prob + noise, which is their rank_score, best first
+//     (ties: lower token). With k tokens this is a sample without replacement (Kool, van Hoof,
+//     Welling, "Stochastic beams and where to find them", ICML 2019).
+// Empty if no token has a value above -infinity.
+void DrawTokens(absl::Span<const float> values, const RowDraw& draw, int k, RowScan& result);
 
 }  // namespace beamwright::ops
 

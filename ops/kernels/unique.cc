@@ -13,8 +13,6 @@
 #include <vector>
 
 #include "ops/kernels/inputs.h"
-#include "ops/kernels/order.h"
-#include "ops/kernels/rows.h"
 #include "ops/kernels/selection.h"
 #include "ops/kernels/types.h"
 

@@ -29,8 +29,8 @@
 #include "ops/base/check.h"
 #include "ops/base/step_profile.h"
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/column_picks.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/picked_scan.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {

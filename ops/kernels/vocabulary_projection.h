@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "ops/graph/operator.h"
-#include "ops/kernels/best_scores.h"
 #include "ops/kernels/column_picks.h"
 #include "ops/kernels/packed_matmul.h"
 #include "ops/kernels/panel_scan.h"

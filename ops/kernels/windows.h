@@ -9,6 +9,7 @@
 
 #include "ops/graph/operator.h"
 #include "ops/kernels/inputs.h"
+#include "ops/kernels/operator_code.h"
 
 namespace beamwright::ops {
 
@@ -61,6 +62,20 @@ using WindowAxes = std::array<WindowAxis, 3>;
 absl::StatusOr<WindowAxes> MakeWindowAxes(const WindowOptions& options,
                                           absl::Span<const int64_t> in,
                                           absl::Span<const int64_t> kernel);
+
+// MaxPool-1, -8, -14 and AvgPool-1, -14, -16 over one to three spatial axes of [N, C, spatial..]:
+// attributes kernel, strides, dilations, pads_begin, pads_end, auto_pad, rounding_type.
+
+// Floats and integers. One output, or two (version 8): where each maximum stands, of type
+// index_element_type (i64 or i32), counted in the data flattened from `axis` on. The first of equal
+// elements wins; NaN never wins. A window that holds nothing but padding or NaN gives the type's
+// lowest finite number and index 0 of its plane.
+extern const OperatorCode kMaxPool;
+
+// f32 and f64, f16 and bf16 in f32; attribute exclude-pad. The divisor is the number of data
+// elements in the window, with exclude-pad false that of all its positions within the pads that the
+// attributes give. A window without any gives 0.
+extern const OperatorCode kAvgPool;
 
 }  // namespace beamwright::ops
 

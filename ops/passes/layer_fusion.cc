@@ -3,7 +3,7 @@
 //   before                                                   after
 //   MatMul with a known weight, Add of a known bias, ReLU    BiasedProduct (ops/kernels/matmul.h)
 //   MatMul, Multiply by a number, SoftMax, MatMul            Attention (ops/kernels/attention.h)
-//   Add, MVN over the last axis, Multiply, Add               AddedNorm (ops/kernels/added_norm.h)
+//   Add, MVN over the last axis, Multiply, Add               AddedNorm (ops/kernels/attention.h)
 //
 // Intermediate values stay in the core's caches, and a transformer's layer has a third of its
 // nodes, each of which costs half a microsecond however few rows it has. For a whole graph or a
@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "ops/compile/graph_copy.h"
-#include "ops/kernels/added_norm.h"
 #include "ops/kernels/attention.h"
 #include "ops/kernels/matmul.h"
 #include "ops/passes/passes.h"

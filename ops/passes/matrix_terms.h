@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/graph/inference.h"
-#include "ops/kernels/einsum_equation.h"
+#include "ops/kernels/einsum.h"
 
 namespace beamwright::ops {
 

@@ -1,7 +1,7 @@
 // FindRelativeShifts: attention by relative positions picks its scores in one node.
 //
 //   before: GatherElements(Reshape(scores, [-1, places]), [time - 1, .., 0] + [0, .., keys - 1])
-//   after:  RelativeShift(scores)     ops/kernels/relative_shift.h
+//   after:  RelativeShift(scores)     ops/kernels/attention.h
 //
 // So exporters write Transformer-XL's shift where they trace icefall's zipformer, over all axes in
 // front of the places joined into one, and split them again: none of these nodes keeps rows apart.
@@ -11,7 +11,7 @@
 
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/shape_targets.h"
-#include "ops/kernels/relative_shift.h"
+#include "ops/kernels/attention.h"
 #include "ops/passes/passes.h"
 
 namespace beamwright::ops {

@@ -6,14 +6,14 @@
 //   before: y = Log(Exp(x) + 1); Select(Equal(y, infinity), x, y)
 //   after:  GuardedSoftPlus(x)
 //
-// Both keep the bits (ops/kernels/softplus.h). What is left of an activation becomes one
+// Both keep the bits (ops/kernels/elementwise.h). What is left of an activation becomes one
 // ElementwiseChain, which a Select between its functions would cut in three.
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "ops/compile/graph_copy.h"
-#include "ops/kernels/softplus.h"
+#include "ops/kernels/elementwise.h"
 #include "ops/passes/passes.h"
 
 namespace beamwright::ops {

@@ -1,5 +1,3 @@
-#include "ops/kernels/best_scores.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,5 @@
 // Rows of a large constant table in each precision: against a rounding to bf16 written down here,
 // and exact where the table is not an embedding.
-#include "ops/kernels/embedding_table.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>

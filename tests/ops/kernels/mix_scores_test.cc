@@ -1,11 +1,11 @@
-#include "ops/kernels/mix_scores.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
+
+#include "ops/kernels/panel_scan.h"
 
 namespace beamwright::ops {
 namespace {

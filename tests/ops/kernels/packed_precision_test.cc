@@ -171,7 +171,7 @@ TEST_P(Bf16DotProduct, IsTheChainWithBothRoundedAndNoSubnormals) {
   }
 }
 
-// An element of bf16-amx, as the header of bf16_tile_product.h says: `terms` of the first halves,
+// An element of bf16-amx, as the header of tile_product.h says: `terms` of the first halves,
 // and of the second, of a tile's pairs.
 float TileSum(float sum, absl::Span<const std::pair<float, float>> terms) {
   float halves[2] = {};

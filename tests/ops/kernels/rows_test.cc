@@ -1,11 +1,10 @@
 // Row functions: what they claim is compared with what a stacked run does, bit for bit, and what
 // can't be shown must come out as kMixed.
-#include "ops/kernels/rows.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "ops/kernels/inputs.h"
 #include "ops/kernels/kernels.h"
 #include "tests/ops/kernels/index_tensors.h"
 #include "tests/ops/kernels/run_operator.h"

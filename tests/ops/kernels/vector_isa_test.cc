@@ -9,8 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/kernels/activations.h"
-#include "ops/kernels/gates.h"
+#include "ops/kernels/cell_parts.h"
 #include "ops/kernels/row_products.h"
 #include "ops/kernels/topk.h"
 #include "tests/ops/kernels/run_operator.h"

@@ -1,9 +1,8 @@
 // 16-bit floats through kernels that compute in f32: the f32 result, rounded once.
-#include "ops/kernels/widen.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/kernels/types.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {

@@ -1,8 +1,6 @@
-#include "ops/kernels/widen.h"
+#include "ops/kernels/types.h"
 
 #include <algorithm>
-
-#include "ops/kernels/types.h"
 
 namespace beamwright::ops {
 namespace {

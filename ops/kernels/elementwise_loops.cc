@@ -1,17 +1,126 @@
-// Element-wise functions of one operand that are exact: Abs, Negative, Sign, ReLU, Floor, Ceiling
-// and Round (UnaryOp), logical and bitwise Not (NotOp), IsNaN, IsInf and IsFinite (ClassifyOp).
-// Negation of integers wraps, in unsigned arithmetic. Functions that round, such as Exp and Tanh,
-// are in elementwise_real.cc.
-#include "ops/kernels/elementwise_unary.h"
+#include "ops/kernels/elementwise_loops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "ops/kernels/elementwise.h"
-#include "ops/kernels/rows.h"
+#include "ops/kernels/inputs.h"
 #include "ops/kernels/types.h"
 
 namespace beamwright::ops {
+namespace {
+
+// Strides of an operand along the axes of the result.
+Shape StridesOf(absl::Span<const int64_t> shape, size_t rank) {
+  Shape strides(rank, 0);
+  int64_t stride = 1;
+  for (size_t i = 1; i <= shape.size(); ++i) {
+    const int64_t dim = shape[shape.size() - i];
+    strides[rank - i] = dim == 1 ? 0 : stride;
+    stride *= dim;
+  }
+  return strides;
+}
+
+}  // namespace
+
+BroadcastPlan::BroadcastPlan(absl::Span<const int64_t> out,
+                             absl::Span<const absl::Span<const int64_t>> shapes) {
+  std::array<Shape, kMaxOperands> full;
+  for (size_t k = 0; k < kMaxOperands; ++k) {
+    full[k] = k < shapes.size() ? StridesOf(shapes[k], out.size()) : Shape(out.size(), 0);
+  }
+  // From the innermost axis outwards; reversed at the end.
+  for (size_t axis = out.size(); axis-- > 0;) {
+    if (out[axis] == 1) {
+      continue;
+    }
+    bool merges = !dims.empty();
+    for (size_t k = 0; k < kMaxOperands && merges; ++k) {
+      merges = full[k][axis] == strides[k].back() * dims.back();
+    }
+    if (merges) {
+      dims.back() *= out[axis];
+      continue;
+    }
+    dims.push_back(out[axis]);
+    for (size_t k = 0; k < kMaxOperands; ++k) {
+      strides[k].push_back(full[k][axis]);
+    }
+  }
+  if (dims.empty()) {
+    dims.push_back(1);
+    for (Shape& stride : strides) {
+      stride.push_back(0);
+    }
+  }
+  std::reverse(dims.begin(), dims.end());
+  for (Shape& stride : strides) {
+    std::reverse(stride.begin(), stride.end());
+  }
+}
+
+void BroadcastPlan::ForEachRow(
+    absl::FunctionRef<void(int64_t, int64_t, const PerOperand&, const PerOperand&)> row) const {
+  const size_t inner = dims.size() - 1;
+  PerOperand offsets{};
+  PerOperand steps{};
+  for (size_t k = 0; k < kMaxOperands; ++k) {
+    steps[k] = strides[k][inner];
+  }
+  const int64_t total = NumElements(dims);
+  Shape index(dims.size(), 0);
+  for (int64_t done = 0; done < total; done += dims[inner]) {
+    row(done, dims[inner], offsets, steps);
+    for (size_t axis = inner; axis-- > 0;) {
+      const bool carry = ++index[axis] == dims[axis];
+      for (size_t k = 0; k < kMaxOperands; ++k) {
+        offsets[k] += carry ? -strides[k][axis] * (dims[axis] - 1) : strides[k][axis];
+      }
+      if (!carry) {
+        break;
+      }
+      index[axis] = 0;
+    }
+  }
+}
+
+absl::StatusOr<bool> ParseAutoBroadcast(const Node& node) {
+  BW_ASSIGN_OR_RETURN(const std::string mode, node.attributes.String("auto_broadcast", "numpy"));
+  if (mode != "numpy" && mode != "none") {
+    return Invalid("attribute auto_broadcast: '", mode, "' is not supported, only numpy and none");
+  }
+  return mode == "numpy";
+}
+
+absl::Status BinaryShapes(bool broadcast, absl::Span<const InputInfo> inputs,
+                          absl::Span<ValueInfo> outputs) {
+  BW_RETURN_IF_ERROR(ExpectCounts(inputs, 2, 2, outputs));
+  if (inputs[0].dtype != inputs[1].dtype) {
+    return Invalid("element types ", Name(inputs[0].dtype), " and ", Name(inputs[1].dtype),
+                   " of the inputs differ");
+  }
+  if (!broadcast && inputs[0].shape.has_rank() && inputs[1].shape.has_rank()) {
+    bool equal = inputs[0].shape.rank() == inputs[1].shape.rank();
+    for (int i = 0; equal && i < inputs[0].shape.rank(); ++i) {
+      equal = MergeExtents(inputs[0].shape.dim(i), inputs[1].shape.dim(i)).ok();
+    }
+    if (!equal) {
+      return Invalid("shapes ", inputs[0].shape.ToString(), " and ", inputs[1].shape.ToString(),
+                     " differ, and auto_broadcast is 'none'");
+    }
+  }
+  outputs[0].dtype = inputs[0].dtype;
+  BW_ASSIGN_OR_RETURN(outputs[0].shape, BroadcastPartial(inputs[0].shape, inputs[1].shape));
+  return absl::OkStatus();
+}
+
+// Element-wise functions of one operand that are exact: Abs, Negative, Sign, ReLU, Floor, Ceiling
+// and Round (UnaryOp), logical and bitwise Not (NotOp), IsNaN, IsInf and IsFinite (ClassifyOp).
+// Negation of integers wraps, in unsigned arithmetic. Functions that round, such as Exp and Tanh,
+// are in elementwise_real.cc.
+
 namespace {
 
 enum class Function {
