@@ -34,8 +34,8 @@
 #include "ops/base/memory.h"
 #include "ops/base/precision.h"
 #include "ops/base/status.h"
-#include "ops/graph/weight_count.h"
-#include "ops/tensor/deferred.h"
+#include "ops/graph/trace.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::engine {
 namespace {

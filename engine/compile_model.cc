@@ -27,7 +27,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
-#include "ops/graph/weight_count.h"
+#include "ops/graph/trace.h"
 
 namespace beamwright::engine {
 namespace {

@@ -8,7 +8,7 @@
 #include "engine/golden.h"
 #include "engine/warm_up.h"
 #include "ops/base/status.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::engine {
 namespace {

@@ -25,7 +25,6 @@
 #include "client/cli/terminal.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
-#include "ops/numpy/npy.h"
 #include "ops/numpy/npz.h"
 
 namespace beamwright::client {

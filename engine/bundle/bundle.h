@@ -1,7 +1,7 @@
 // Bundle: the content of a model's folder, read and checked (docs/bundle.md). What happens to files
-// on disk later changes nothing that is served. In a DeferredScope (ops/tensor/deferred.h) weights
-// are read while the bundle is compiled, and what changes them before the scope has finished makes
-// that fail.
+// on disk later changes nothing that is served. In a DeferredScope (ops/tensor/tensor_memory.h)
+// weights are read while the bundle is compiled, and what changes them before the scope has
+// finished makes that fail.
 #ifndef BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_H_
 #define BEAMWRIGHT_ENGINE_BUNDLE_BUNDLE_H_
 

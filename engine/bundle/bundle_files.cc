@@ -21,7 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "ops/base/check.h"
 #include "ops/base/status.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::bundle {
 namespace {

@@ -37,12 +37,11 @@
 #include "engine/status/fault.h"
 #include "ops/base/check.h"
 #include "ops/base/status.h"
-#include "ops/decoder/float_ports.h"
-#include "ops/decoder/one_hot.h"
+#include "ops/decoder/decoder_ports.h"
 #include "ops/graph/inference.h"
 #include "ops/graph/trace.h"
 #include "ops/loop/operators.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::engine {
 namespace {

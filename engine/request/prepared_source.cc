@@ -83,7 +83,7 @@ absl::StatusOr<ops::Tensor> ToTensor(const std::string& field, const v1::Tensor&
   std::copy(proto.data().begin(), proto.data().end(),
             reinterpret_cast<char*>(tensor.mutable_bytes()));
   BW_RETURN_IF_ERROR(CheckFinite(field, tensor));
-  // Ports of 16-bit floats are f32 (ops/decoder/float_ports.h).
+  // Ports of 16-bit floats are f32 (ops/decoder/decoder_ports.h).
   const bool is_short = *dtype == ops::DType::kF16 || *dtype == ops::DType::kBF16;
   const bool is_long = *dtype == ops::DType::kF64 && taken == ops::DType::kF32;
   if (!is_short && !is_long) {

@@ -5,16 +5,68 @@
 #define BEAMWRIGHT_OPS_AUDIO_SOUND_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "ops/audio/wav_reader.h"
 
 namespace beamwright::audio {
+
+// WavReader: the samples of a WAV file while its bytes arrive, from a file or from a pipe. The
+// format is described in Microsoft's "Multimedia Programming Interface and Data
+// Specifications 1.0"; A-law and mu-law in ITU-T G.711.
+
+// Sound with more channels is refused.
+inline constexpr int kMaxChannels = 64;
+
+// Integers of 8, 16, 24 and 32 bits, floats of 32 and 64 bits, A-law and mu-law, in 1 to 64
+// channels; RF64 too. One thread at a time.
+class WavReader {
+ public:
+  // channel: which one is read, counted from 1; 0: the mean of all.
+  explicit WavReader(int channel) : channel_(channel) {}
+
+  // The next bytes of the file, in pieces of any size. Appends the samples that are complete with
+  // them, at full scale 1. A data chunk of size 0, or longer than the file, ends with the file:
+  // programs that record into a pipe do not know the size. InvalidArgument: not a WAV file, a
+  // broken head, no such channel. Unimplemented: samples in another encoding.
+  absl::Status Add(absl::string_view bytes, std::vector<float>& samples);
+  // The file is complete. InvalidArgument: it has no samples' chunk.
+  absl::Status Finish() const;
+
+  // Whether the samples' chunk has begun, so that the following are known.
+  bool has_begun() const { return state_ == State::kSamples || state_ == State::kEnd; }
+  int sample_rate() const { return sample_rate_; }
+  // Whether each sample, times 32768, is a 16-bit integer.
+  bool fits_16_bits() const;
+
+ private:
+  enum class State { kRiff, kChunk, kFormat, kSkip, kSamples, kEnd };
+  enum class Encoding { kInteger, kFloat, kALaw, kMuLaw };
+
+  // Takes one part of the head from buffer_; false: it is not whole yet.
+  absl::StatusOr<bool> TakeHead();
+  absl::Status BeginChunk(absl::string_view name, uint32_t size);
+  absl::Status ReadFormat(absl::string_view chunk);
+  void TakeSamples(std::vector<float>& samples);
+  float Sample(const char* bytes) const;
+
+  const int channel_;
+  State state_ = State::kRiff;
+  std::string buffer_;   // bytes that are not taken yet
+  uint64_t left_ = 0;    // bytes of the chunk that is skipped, of the format, or of the samples
+  bool is_odd_ = false;  // a byte of padding follows the format
+  bool has_format_ = false;
+  Encoding encoding_ = Encoding::kInteger;
+  size_t sample_bytes_ = 0;  // of one channel
+  int num_channels_ = 0;
+  int sample_rate_ = 0;
+};
 
 // Bytes of a file that KindOf looks at.
 inline constexpr size_t kKindBytes = 12;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 

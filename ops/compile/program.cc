@@ -19,7 +19,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "ops/base/status.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "ops/graph/inference.h"
 #include "ops/graph/operator.h"
-#include "ops/graph/row_families.h"
 
 namespace beamwright::ops {
 

@@ -28,7 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/graph/body_maps.h"
 #include "ops/kernels/attention.h"
-#include "ops/tensor/shape.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 namespace {

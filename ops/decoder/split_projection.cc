@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "ops/decoder/padded_logits.h"
 #include "ops/kernels/shared_weights.h"
 
 namespace beamwright::ops {

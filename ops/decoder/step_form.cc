@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "ops/compile/graph_copy.h"
+#include "ops/compile/program.h"
 #include "ops/graph/rewrite.h"
 #include "ops/loop/operators.h"
 

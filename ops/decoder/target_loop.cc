@@ -25,8 +25,6 @@
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
 #include "ops/decoder/loop_slices.h"
-#include "ops/decoder/step_counts.h"
-#include "ops/graph/node_appender.h"
 #include "ops/graph/rewrite.h"
 #include "ops/kernels/movement.h"
 

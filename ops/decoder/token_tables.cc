@@ -14,17 +14,108 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "ops/base/status.h"
 #include "ops/compile/cell_product.h"
 #include "ops/compile/program.h"
 #include "ops/compile/scopes.h"
 #include "ops/compile/value_rows.h"
-#include "ops/decoder/inferred_graph.h"
+#include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {
 namespace {
+
+// A graph together with what inference found of it, for passes that put a few nodes of known types
+// and shapes in the place of others: inferring the graph anew would lose what is known of a body's
+// Parameters, and costs what the first time cost.
+
+struct InferredGraph {
+  Graph graph;
+  GraphInfo info;
+
+  // Each returns the new node's first output. The caller has inferred types and shapes.
+  ValueId Append(Node node, std::vector<Tensor> constants,
+                 std::vector<std::shared_ptr<const GraphInfo>> bodies = {});
+  ValueId AppendConstant(const std::string& name, Tensor value);
+  ValueId AppendOperator(const std::string& op, const std::string& name,
+                         std::vector<ValueId> inputs, DType dtype, PartialShape shape);
+  // Drops the nodes that no Result depends on; Parameters stay.
+  void DropUnread();
+};
+
+// A graph anew, node by node. change(index, node, result) gets each old node with its inputs moved,
+// appends what is to stand in its place, and returns the index of the node that others shall read.
+template <typename Change>
+InferredGraph Rebuild(const Graph& graph, Change change) {
+  InferredGraph result;
+  result.graph.name = graph.name;
+  std::vector<int> moved;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node node = graph.nodes[i];
+    for (ValueId& input : node.inputs) {
+      input.node = input.present() ? moved[static_cast<size_t>(input.node)] : -1;
+    }
+    moved.push_back(change(static_cast<int>(i), std::move(node), result));
+  }
+  for (const int parameter : graph.parameters) {
+    result.graph.parameters.push_back(moved[static_cast<size_t>(parameter)]);
+  }
+  for (const int node : graph.results) {
+    result.graph.results.push_back(moved[static_cast<size_t>(node)]);
+  }
+  return result;
+}
+
+ValueId InferredGraph::Append(Node node, std::vector<Tensor> constants,
+                              std::vector<std::shared_ptr<const GraphInfo>> bodies) {
+  graph.nodes.push_back(std::move(node));
+  info.constants.push_back(std::move(constants));
+  info.bodies.push_back(std::move(bodies));
+  return {static_cast<int>(graph.nodes.size()) - 1, 0};
+}
+
+ValueId InferredGraph::AppendConstant(const std::string& name, Tensor value) {
+  Node node;
+  node.op = "Constant";
+  node.name = name;
+  node.outputs = {{value.dtype(), PartialShape(value.shape()), {}}};
+  node.constant = value;
+  return Append(std::move(node), {std::move(value)});
+}
+
+ValueId InferredGraph::AppendOperator(const std::string& op, const std::string& name,
+                                      std::vector<ValueId> inputs, DType dtype,
+                                      PartialShape shape) {
+  Node node;
+  node.op = op;
+  node.name = name;
+  node.inputs = std::move(inputs);
+  node.outputs = {{dtype, std::move(shape), {}}};
+  return Append(std::move(node), {Tensor()});
+}
+
+void InferredGraph::DropUnread() {
+  std::vector<ValueId> wanted;
+  for (const int node : graph.results) {
+    wanted.push_back({node, 0});
+  }
+  std::vector<bool> keep = AncestorsOf(graph, wanted);
+  for (const int node : graph.parameters) {
+    keep[static_cast<size_t>(node)] = true;
+  }
+  GraphInfo kept;
+  for (size_t i = 0; i < keep.size(); ++i) {
+    if (keep[i]) {
+      kept.constants.push_back(std::move(info.constants[i]));
+      kept.bodies.push_back(std::move(info.bodies[i]));
+    }
+  }
+  info = std::move(kept);
+  graph = KeepNodes(graph, keep);
+}
 
 // Tokens computed together, so that the values on the way stay small.
 constexpr int64_t kChunk = 256;

@@ -6,15 +6,50 @@
 #ifndef BEAMWRIGHT_OPS_GRAPH_GRAPH_H_
 #define BEAMWRIGHT_OPS_GRAPH_GRAPH_H_
 
+#include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "ops/graph/attributes.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
+
+// Attributes of a node: named values of a few kinds. Importers fill them, operators read them by
+// typed getters; an attribute that no operator reads is an error at load (see Validate), never a
+// silent default.
+
+using AttributeValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>,
+                                    std::vector<double>, std::vector<std::string>>;
+
+// Copies share their values until one of them is set: a graph is copied by each pass over it.
+class Attributes {
+ public:
+  using Map = std::map<std::string, AttributeValue>;
+
+  void Set(std::string name, AttributeValue value);
+  bool Has(const std::string& name) const { return values().count(name) > 0; }
+  const Map& values() const;
+
+  // The attribute as a T, `fallback` if absent; InvalidArgument naming it if it has another kind.
+  // Integers are taken where floats are asked for.
+  absl::StatusOr<int64_t> Int(const std::string& name, int64_t fallback) const;
+  absl::StatusOr<double> Float(const std::string& name, double fallback) const;
+  absl::StatusOr<bool> Bool(const std::string& name, bool fallback) const;
+  absl::StatusOr<std::string> String(const std::string& name, std::string fallback) const;
+  absl::StatusOr<std::vector<int64_t>> Ints(const std::string& name,
+                                            std::vector<int64_t> fallback) const;
+  absl::StatusOr<std::vector<double>> Floats(const std::string& name,
+                                             std::vector<double> fallback) const;
+  absl::StatusOr<std::vector<std::string>> Strings(const std::string& name,
+                                                   std::vector<std::string> fallback) const;
+
+ private:
+  std::shared_ptr<Map> values_;  // null: none
+};
 
 // An output of a node. node < 0: an absent optional input.
 struct ValueId {
@@ -185,6 +220,17 @@ void VisitBodies(const Node& node, Visit visit) {
     visit(node.branches->else_branch.body, "else branch");
   }
 }
+
+// What a node is called in the file that it came from, where the internal vocabulary has another
+// name for it: ONNX's Max is a Maximum here, an LSTM layer a Loop. People know the former, so
+// Describe names it. It is an attribute that no operator reads, so that copies
+// of a node keep it.
+
+inline constexpr char kFileOperator[] = "file_operator";
+
+// Nodes `begin` and later of the graph were made of one of `type`, those in bodies of the loops
+// among them too.
+void SetFileOperator(const std::string& type, size_t begin, Graph& graph);
 
 }  // namespace beamwright::ops
 

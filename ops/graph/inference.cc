@@ -18,14 +18,11 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
-#include "ops/graph/deferred_fold.h"
-#include "ops/graph/faults.h"
-#include "ops/graph/file_operator.h"
-#include "ops/graph/inference_budget.h"
+#include "ops/graph/graph.h"
+#include "ops/graph/inference.h"
+#include "ops/graph/inference_parts.h"
 #include "ops/graph/loop_inference.h"
-#include "ops/graph/value_info.h"
-#include "ops/tensor/deferred.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {

@@ -26,8 +26,7 @@
 
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
-#include "ops/graph/slicing.h"
-#include "ops/graph/value_info.h"
+#include "ops/graph/inference_parts.h"
 
 namespace beamwright::ops {
 namespace {

@@ -38,9 +38,9 @@ Graph KeepNodes(const Graph& graph, const std::vector<bool>& keep, std::vector<i
 }
 
 void DropLargeConstants(Graph& graph) {
-  constexpr int64_t kSmallBytes = 4096;
+  constexpr int64_t kSmallConstantBytes = 4096;
   for (Node& node : graph.nodes) {
-    if (node.constant.has_value() && node.constant.num_bytes() > kSmallBytes) {
+    if (node.constant.has_value() && node.constant.num_bytes() > kSmallConstantBytes) {
       node.constant = Tensor();
     }
     if (node.loop != nullptr) {

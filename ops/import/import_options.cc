@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
 #include "ops/kernels/kernels.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {

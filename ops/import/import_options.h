@@ -54,8 +54,8 @@ absl::Status CheckWeightsKind(const InputFile& file);
 // Tensors whose elements stand in a file as they stand in memory.
 
 // The elements from `offset` on, which must lie in the file; of booleans any byte but 0 is true.
-// In a DeferredScope (ops/tensor/deferred.h) a large tensor is read when it is needed. DataLoss if
-// the file has changed.
+// In a DeferredScope (ops/tensor/tensor_memory.h) a large tensor is read when it is needed.
+// DataLoss if the file has changed.
 absl::StatusOr<Tensor> ReadTensor(const InputFilePtr& file, int64_t offset, DType dtype,
                                   const Shape& shape);
 

@@ -21,7 +21,7 @@
 
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
-#include "ops/graph/file_operator.h"
+#include "ops/graph/graph.h"
 #include "ops/graph/inference.h"
 #include "ops/import/ir_constant.h"
 #include "ops/import/ir_layers.h"

@@ -59,7 +59,7 @@ struct IrGraph {
 
 // `xml` is a <net> or <body>. Unknown layers are collected in `import`, and so are faults of the
 // layers of a <net>; neither is an error here. With faults the graph is good for telling further
-// ones alone (FaultsBesideUnknown, ops/graph/faults.h).
+// ones alone (FaultsBesideUnknown, ops/graph/inference.h).
 absl::StatusOr<IrGraph> BuildGraph(pugi::xml_node xml, IrImport& import);
 
 // The graph in a child element of a layer, for example "body". Errors name the element;

@@ -22,7 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
-#include "ops/graph/node_appender.h"
+#include "ops/graph/rewrite.h"
 #include "ops/import/import_options.h"
 #include "ops/import/recurrent_sequence.h"
 #include "ops/kernels/attention.h"

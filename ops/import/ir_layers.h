@@ -9,7 +9,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "ops/graph/attributes.h"
 #include "ops/graph/graph.h"
 #include "ops/import/ir_net.h"
 

@@ -31,7 +31,7 @@ bool IsLoop(const IrLayer& layer);
 
 // `inputs`: what the layer's input ports read. Rules and errors: docs/graph-files.md, 'Loops'.
 // Errors come without the layer's name. Slices are resolved against extents later
-// (ops/graph/slicing.h); here only what no extent could mend is refused.
+// (ops/graph/body_maps.h); here only what no extent could mend is refused.
 absl::StatusOr<IrLoop> TranslateLoop(const IrLayer& layer, const std::vector<ValueId>& inputs,
                                      IrImport& import);
 

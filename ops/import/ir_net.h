@@ -10,10 +10,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "ops/graph/attributes.h"
 #include "ops/graph/graph.h"
 #include "ops/tensor/dtype.h"
-#include "ops/tensor/shape.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

@@ -29,7 +29,7 @@
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 #include "ops/import/import_options.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "ops/graph/graph.h"
-#include "ops/graph/node_appender.h"
+#include "ops/graph/rewrite.h"
 #include "ops/import/marian_file.h"
 
 namespace beamwright::ops {

@@ -16,7 +16,7 @@
 #include <algorithm>
 
 #include "ops/base/status.h"
-#include "ops/graph/file_operator.h"
+#include "ops/graph/graph.h"
 #include "ops/graph/inference.h"
 #include "ops/import/import_options.h"
 #include "ops/import/onnx_messages.h"

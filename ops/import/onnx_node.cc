@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "ops/graph/file_operator.h"
+#include "ops/graph/graph.h"
 #include "ops/import/import_options.h"
 #include "ops/import/onnx_graph.h"
 #include "ops/import/onnx_messages.h"

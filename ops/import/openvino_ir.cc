@@ -25,7 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
-#include "ops/graph/faults.h"
+#include "ops/graph/inference.h"
 #include "ops/import/import_options.h"
 #include "ops/import/ir_graph.h"
 #include "ops/import/ir_net.h"

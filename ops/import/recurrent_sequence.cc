@@ -17,7 +17,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/types/span.h"
 #include "ops/base/status.h"
-#include "ops/graph/node_appender.h"
+#include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "ops/graph/attributes.h"
+#include "ops/graph/graph.h"
 #include "ops/graph/operator.h"
 
 namespace beamwright::ops {

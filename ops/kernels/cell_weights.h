@@ -7,7 +7,7 @@
 
 #include "ops/graph/operator.h"
 #include "ops/kernels/packed_matmul.h"
-#include "ops/tensor/matrix.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

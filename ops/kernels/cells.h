@@ -22,7 +22,7 @@
 #include "absl/types/span.h"
 #include "ops/base/precision.h"
 #include "ops/kernels/operator_code.h"
-#include "ops/tensor/matrix.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

@@ -25,7 +25,7 @@
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strided_copy.h"
 #include "ops/kernels/types.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ops/kernels/operator_code.h"
-#include "ops/tensor/shape.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

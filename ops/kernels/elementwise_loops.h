@@ -12,7 +12,7 @@
 #include "ops/base/vector_isa.h"
 #include "ops/graph/operator.h"
 #include "ops/kernels/inputs.h"
-#include "ops/tensor/shape.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

@@ -7,9 +7,8 @@
 #define BEAMWRIGHT_OPS_KERNELS_FUSED_CELLS_H_
 
 #include "ops/graph/operator.h"
-#include "ops/graph/row_families.h"
 #include "ops/kernels/packed_matmul.h"
-#include "ops/tensor/matrix.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

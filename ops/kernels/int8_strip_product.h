@@ -17,7 +17,7 @@
 #include "absl/functional/function_ref.h"
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/strip_product.h"
-#include "ops/tensor/matrix.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/kernels/types.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 

@@ -41,7 +41,7 @@
 #include "ops/kernels/strip_product.h"
 #include "ops/kernels/tile_product.h"
 #include "ops/kernels/tiles.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {

@@ -10,7 +10,7 @@
 #include "ops/graph/operator.h"
 #include "ops/kernels/cell_parts.h"
 #include "ops/kernels/cell_weights.h"
-#include "ops/tensor/matrix.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

@@ -14,7 +14,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "ops/kernels/packed_matmul.h"
-#include "ops/tensor/matrix.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {

@@ -30,7 +30,7 @@
 
 #include "ops/base/step_profile.h"
 #include "ops/base/vector_isa.h"
-#include "ops/graph/row_families.h"
+#include "ops/graph/operator.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/math.h"
 #include "ops/kernels/parallel.h"

@@ -8,7 +8,6 @@
 
 #include "absl/types/span.h"
 #include "ops/base/vector_isa.h"
-#include "ops/tensor/shape.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {

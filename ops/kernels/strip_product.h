@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "ops/base/vector_isa.h"
-#include "ops/tensor/matrix.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

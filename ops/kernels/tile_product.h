@@ -21,7 +21,7 @@
 #include "ops/kernels/strip_prefetch.h"
 #include "ops/kernels/strip_product.h"
 #include "ops/kernels/tiles.h"
-#include "ops/tensor/matrix.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

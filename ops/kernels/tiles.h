@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/tensor/matrix.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
 

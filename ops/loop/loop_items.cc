@@ -17,7 +17,7 @@
 
 #include "ops/base/status.h"
 #include "ops/loop/loop_parts.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "ops/base/status.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ops/graph/slicing.h"
-#include "ops/tensor/matrix.h"
+#include "ops/graph/body_maps.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {

@@ -1,5 +1,5 @@
-// Named tensors as a NumPy .npz file: a zip archive of .npy files, stored or deflated. What
-// beamwright-graph takes its inputs from and writes its outputs to.
+// Tensors in NumPy's files: one as .npy, a short text header and then the elements, and named ones
+// as .npz, a zip archive of .npy files, stored or deflated.
 #ifndef BEAMWRIGHT_OPS_NUMPY_NPZ_H_
 #define BEAMWRIGHT_OPS_NUMPY_NPZ_H_
 
@@ -11,6 +11,21 @@
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
+
+// One tensor as a NumPy .npy file: a short text header, then the elements. The format is described
+// in NumPy's documentation (numpy.lib.format).
+
+// Reads versions 1 to 3, little-endian, C order; the bytes need not be aligned and are not kept.
+// InvalidArgument: not a .npy file, fewer or more elements than the header says. Unimplemented:
+// Fortran order, big-endian, objects, structures, texts, complex numbers.
+absl::StatusOr<Tensor> ParseNpy(absl::string_view bytes);
+
+// Version 1 (2 if the header is long). bf16 becomes f32, which NumPy knows, without loss. The
+// tensor must have a value.
+std::string FormatNpy(const Tensor& tensor);
+
+// Named tensors as a NumPy .npz file: a zip archive of .npy files, stored or deflated. What
+// beamwright-graph takes its inputs from and writes its outputs to.
 
 using TensorMap = std::map<std::string, Tensor>;
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "ops/compile/graph_copy.h"
-#include "ops/graph/node_appender.h"
+#include "ops/graph/rewrite.h"
 #include "ops/passes/passes.h"
 
 namespace beamwright::ops {

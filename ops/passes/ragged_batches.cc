@@ -27,7 +27,7 @@
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/row_follower.h"
 #include "ops/compile/whole_axes.h"
-#include "ops/graph/node_appender.h"
+#include "ops/graph/rewrite.h"
 #include "ops/passes/passes.h"
 
 namespace beamwright::ops {

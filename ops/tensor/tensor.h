@@ -6,23 +6,82 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ops/base/check.h"
 #include "ops/tensor/dtype.h"
-#include "ops/tensor/shape.h"
 
 namespace beamwright::ops {
+
+// Shapes: extents of a tensor's axes, outermost first.
+
+// Extents, all >= 0. Empty: a scalar.
+using Shape = absl::InlinedVector<int64_t, 6>;
+
+// Number of elements; InvalidArgument where an extent is negative or the product exceeds 2^48.
+absl::StatusOr<int64_t> CheckedNumElements(absl::Span<const int64_t> shape);
+// The same for a shape that has been checked before.
+int64_t NumElements(absl::Span<const int64_t> shape);
+// "[2, ?, 512]"; negative extents print as "?".
+std::string ToString(absl::Span<const int64_t> shape);
+// `axis` in [0, rank), or negative counting from the end; InvalidArgument naming the allowed range.
+absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank);
+// The shape both broadcast to by NumPy's rule; InvalidArgument naming both.
+absl::StatusOr<Shape> BroadcastShapes(absl::Span<const int64_t> a, absl::Span<const int64_t> b);
+
+// A shape known in part: rank or single extents may be unknown until run time.
+class PartialShape {
+ public:
+  static constexpr int64_t kDynamic = -1;
+
+  PartialShape() = default;  // unknown rank
+  explicit PartialShape(Shape dims) : has_rank_(true), dims_(std::move(dims)) {}
+
+  bool has_rank() const { return has_rank_; }
+  int rank() const { return static_cast<int>(dims_.size()); }
+  const Shape& dims() const { return dims_; }
+  int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
+  bool is_static() const;
+  // Could a tensor of `shape` be meant?
+  bool Accepts(absl::Span<const int64_t> shape) const;
+  std::string ToString() const;  // "[?, 25, 512]", "[...]" for unknown rank
+
+  friend bool operator==(const PartialShape&, const PartialShape&) = default;
+
+ private:
+  bool has_rank_ = false;
+  Shape dims_;
+};
+
+// Two-dimensional views of memory that other objects own.
+
+// rows x columns elements; row r starts at data + r * stride.
+template <typename T>
+struct Matrix {
+  T* data = nullptr;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t stride = 0;
+
+  T* row(int64_t index) const { return data + index * stride; }
+  absl::Span<T> row_span(int64_t index) const { return {row(index), static_cast<size_t>(columns)}; }
+};
+
+template <typename T>
+using ConstMatrix = Matrix<const T>;
 
 // Operators refuse to compute a larger tensor: a few bytes of a hostile file could ask for any
 // size.
 inline constexpr int64_t kMaxTensorBytes = int64_t{8} << 30;
 
-// Elements of a tensor that are made when they are first read: ops/tensor/deferred.h.
+// Elements of a tensor that are made when they are first read: ops/tensor/tensor_memory.h.
 class DeferredElements {
  public:
   virtual ~DeferredElements() = default;

@@ -17,7 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
-#include "ops/tensor/shape.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::oip {
 namespace {

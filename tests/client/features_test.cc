@@ -8,7 +8,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/base/status.h"
-#include "ops/numpy/npy.h"
 #include "ops/numpy/npz.h"
 
 namespace beamwright::client {

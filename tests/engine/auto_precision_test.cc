@@ -12,7 +12,7 @@
 #include "engine/model/precision.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/vector_isa.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 #include "tests/engine/recurrent_bundle.h"
 
 namespace beamwright::engine {

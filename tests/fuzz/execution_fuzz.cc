@@ -3,7 +3,7 @@
 // else the choices of a random graph.
 #include "ops/base/steady_time.h"
 #include "ops/loop/model.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 #include "tests/fuzz/graph_input.h"
 #include "tests/fuzz/random_graph.h"
 

@@ -30,7 +30,7 @@
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
-#include "ops/decoder/padded_logits.h"
+#include "ops/decoder/split_projection.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/check.h"
 #include "tools/bundle/encoder_input.h"

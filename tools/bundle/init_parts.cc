@@ -32,7 +32,7 @@
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 #include "ops/decoder/decoder_form.h"
-#include "ops/decoder/float_ports.h"
+#include "ops/decoder/decoder_ports.h"
 #include "ops/graph/inference.h"
 #include "ops/graph/trace.h"
 #include "ops/import/graph_file.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
-#include "ops/decoder/one_hot.h"
+#include "ops/decoder/decoder_ports.h"
 #include "ops/graph/inference.h"
 #include "ops/graph/trace.h"
 #include "ops/loop/operators.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/utf8.h"
-#include "ops/graph/file_operator.h"
+#include "ops/graph/graph.h"
 #include "ops/import/import_options.h"
 #include "tools/graph/ports.h"
 

@@ -4,7 +4,7 @@
 #include "absl/strings/str_replace.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/utf8.h"
-#include "ops/graph/file_operator.h"
+#include "ops/graph/graph.h"
 #include "tools/graph/ports.h"
 #include "tools/graph/show.h"
 

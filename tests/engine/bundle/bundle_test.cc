@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/bundle/model_config.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 #include "tests/engine/bundle/temp_bundle.h"
 
 namespace beamwright::bundle {

@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/file.h"
-#include "ops/numpy/npy.h"
+#include "ops/numpy/npz.h"
 
 namespace beamwright::sound {
 namespace {

@@ -1,6 +1,6 @@
-#include "ops/graph/attributes.h"
-
 #include <gtest/gtest.h>
+
+#include "ops/graph/graph.h"
 
 namespace beamwright::ops {
 namespace {

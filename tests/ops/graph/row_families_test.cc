@@ -1,10 +1,10 @@
-#include "ops/graph/row_families.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <random>
+
+#include "ops/graph/operator.h"
 
 namespace beamwright::ops {
 namespace {

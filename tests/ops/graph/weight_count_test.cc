@@ -1,7 +1,6 @@
-#include "ops/graph/weight_count.h"
-
 #include <gtest/gtest.h>
 
+#include "ops/graph/trace.h"
 #include "tests/support/graph_builder.h"
 
 namespace beamwright::ops {

@@ -1,10 +1,9 @@
 // Messages call a node what its file calls it, whatever it becomes here.
-#include "ops/graph/file_operator.h"
-
 #include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/graph/graph.h"
 #include "tests/ops/import/onnx_files.h"
 
 namespace beamwright::ops {

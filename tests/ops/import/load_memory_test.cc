@@ -21,7 +21,7 @@
 #include "gtest/gtest.h"
 #include "ops/import/graph_file.h"
 #include "ops/loop/model.h"
-#include "ops/tensor/deferred.h"
+#include "ops/tensor/tensor_memory.h"
 #include "tests/ops/import/ir_fixture.h"
 #include "tests/ops/import/onnx_files.h"
 #include "tests/support/sanitized.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/base/vector_isa.h"
-#include "ops/graph/row_families.h"
+#include "ops/graph/operator.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {

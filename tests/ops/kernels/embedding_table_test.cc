@@ -11,7 +11,7 @@
 
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/shared_weights.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 #include "tests/ops/kernels/run_operator.h"
 
 namespace beamwright::ops {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/graph/attributes.h"
+#include "ops/graph/graph.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {

@@ -1,12 +1,10 @@
 // Deferred constants: made when they are read, forgotten, made again, and fixed at the end.
-#include "ops/tensor/deferred.h"
-
 #include <algorithm>
 #include <new>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/tensor/tensor_limit.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {

@@ -1,11 +1,10 @@
-#include "ops/tensor/tensor_limit.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "ops/tensor/tensor.h"
+#include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
 namespace {
