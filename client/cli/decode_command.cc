@@ -11,7 +11,6 @@
 #include "beamwright/v1/decode.pb.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
-#include "client/cli/connection.h"
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
 #include "client/cli/sources.h"

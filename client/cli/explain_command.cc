@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
-#include "client/cli/connection.h"
 #include "client/cli/explanation.h"
 #include "client/cli/flags.h"
 #include "client/cli/sources.h"

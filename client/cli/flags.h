@@ -7,14 +7,17 @@
 #ifndef BEAMWRIGHT_CLIENT_CLI_FLAGS_H_
 #define BEAMWRIGHT_CLIENT_CLI_FLAGS_H_
 
+#include <memory>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "include/beamwright/client.h"
 
 namespace beamwright::client {
 
@@ -54,6 +57,41 @@ std::string ValueKind(const google::protobuf::FieldDescriptor& field);
 // AllowedValues, or if a field that is not repeated has been set before.
 absl::Status SetField(const google::protobuf::FieldDescriptor& field, absl::string_view text,
                       google::protobuf::Message& message);
+
+// The flags by which every subcommand finds its server and its model, and a server's errors for
+// people.
+
+struct ConnectionFlags {
+  ClientOptions client;
+  absl::Duration timeout = absl::Seconds(30);
+
+  absl::Time Deadline() const { return absl::Now() + timeout; }
+};
+
+inline constexpr char kConnectionGroup[] = "Connection";
+
+// --server (environment: BEAMWRIGHT_SERVER), --timeout, and those of TLS and tokens. `flags` must
+// outlive the parsing.
+void AddConnectionFlags(CLI::App& app, ConnectionFlags& flags);
+
+// An error of a call as a sentence: what happened, and what to do about it where that is known.
+std::string Explain(const absl::Status& status, const ConnectionFlags& flags);
+
+// "NOT_FOUND: there is no model x"
+std::string CodeAndMessage(const absl::Status& status);
+
+// --model and --version, as every command that asks a model has them.
+
+// The strings must outlive the parsing.
+void AddModelFlag(CLI::App& app, std::string& model);
+void AddVersionFlag(CLI::App& app, std::string& version);
+
+// Both, into the fields of that name.
+template <typename Request>
+void AddModelFlags(CLI::App& app, Request& request) {
+  AddModelFlag(app, *request.mutable_model());
+  AddVersionFlag(app, *request.mutable_version());
+}
 
 }  // namespace beamwright::client
 

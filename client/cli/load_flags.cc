@@ -31,7 +31,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "client/cli/connection.h"
 #include "client/cli/flags.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/terminal.h"

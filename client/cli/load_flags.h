@@ -8,7 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cli/connection.h"
+#include "client/cli/flags.h"
 #include "client/cli/load_conditions.h"
 #include "client/cli/sources.h"
 #include "client/load/load.h"

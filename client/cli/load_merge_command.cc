@@ -14,7 +14,6 @@
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
 #include "client/cli/load_outputs.h"
-#include "client/cli/load_page.h"
 #include "client/cli/load_report.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/terminal.h"

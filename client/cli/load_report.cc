@@ -27,7 +27,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/answers.h"
-#include "client/cli/connection.h"
+#include "client/cli/flags.h"
 #include "client/cli/terminal.h"
 #include "client/load/histogram.h"
 

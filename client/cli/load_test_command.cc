@@ -17,7 +17,6 @@
 #include "client/cli/load_conditions.h"
 #include "client/cli/load_flags.h"
 #include "client/cli/load_outputs.h"
-#include "client/cli/load_page.h"
 #include "client/cli/load_report.h"
 #include "client/cli/sources.h"
 #include "client/cli/terminal.h"

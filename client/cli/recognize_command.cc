@@ -15,7 +15,6 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
-#include "client/cli/connection.h"
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
 #include "client/cli/sound.h"

@@ -17,7 +17,6 @@
 #include "beamwright/v1/decode.pb.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
-#include "client/cli/connection.h"
 #include "client/cli/flags.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"

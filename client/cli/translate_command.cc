@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
-#include "client/cli/connection.h"
 #include "client/cli/flags.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"

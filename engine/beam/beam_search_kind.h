@@ -3,11 +3,21 @@
 #ifndef BEAMWRIGHT_ENGINE_BEAM_BEAM_SEARCH_KIND_H_
 #define BEAMWRIGHT_ENGINE_BEAM_BEAM_SEARCH_KIND_H_
 
+#include <cstdint>
 #include <memory>
 
+#include "engine/model/parts.h"
 #include "engine/request/search_kind.h"
+#include "engine/search/options.h"
 
 namespace beamwright::engine {
+
+// What a beam search takes of the memory that running requests share.
+
+// Bytes that a request holds at most while it runs: states and history of its rows, values that its
+// steps share.
+int64_t PriceBytes(const DecodeModel& model, const search::SearchOptions& options,
+                   int source_length, bool keeps_attention);
 
 class BeamSearchKind : public SearchKind {
  public:

@@ -1,6 +1,5 @@
-#include "engine/frames/column_stepper.h"
-
 #include "engine/frames/column_request.h"
+#include "engine/frames/frame_stepper.h"
 #include "engine/model/parts.h"
 #include "ops/base/status.h"
 #include "ops/kernels/parallel.h"

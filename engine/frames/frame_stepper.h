@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/frames/frame_request.h"
+#include "engine/frames/row_scorers.h"
 
 namespace beamwright::engine {
 
@@ -25,6 +26,25 @@ class FrameStepper {
 
   // The request leaves: what it holds here is free again.
   virtual void Leave(FrameRequest& request) = 0;
+};
+
+// ColumnStepper: steps of requests whose frames are columns of an encoder's output, CTC and
+// taggers, side by side on the engine's threads. They share nothing but runs of the language models
+// that some of them ask for.
+
+class ColumnStepper final : public FrameStepper {
+ public:
+  // parts: of a CTC model or a tagger; must outlive it.
+  explicit ColumnStepper(const DecodeModel::Parts& parts) : scorers_(parts) {}
+
+  absl::Status RunModel(const ops::ExecutionContext& context,
+                        absl::Span<FrameRequest* const> requests) override;
+  void Advance(const ops::ExecutionContext& context,
+               absl::Span<FrameRequest* const> requests) override;
+  void Leave(FrameRequest& request) override { scorers_.Leave(request); }
+
+ private:
+  RowScorers scorers_;
 };
 
 }  // namespace beamwright::engine

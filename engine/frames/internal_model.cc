@@ -12,7 +12,7 @@
 #include <limits>
 #include <utility>
 
-#include "engine/frames/joiner_rows.h"
+#include "engine/frames/slot_pool.h"
 #include "ops/base/status.h"
 #include "ops/kernels/panel_scan.h"
 

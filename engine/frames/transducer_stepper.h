@@ -8,7 +8,6 @@
 #include <array>
 #include <vector>
 
-#include "engine/frames/context_table.h"
 #include "engine/frames/frame_stepper.h"
 #include "engine/frames/internal_model.h"
 #include "engine/frames/row_scorers.h"

@@ -26,11 +26,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/rules.h"
 #include "engine/model/parts.h"
-#include "engine/options/fusion_options.h"
-#include "engine/options/read_frame_options.h"
+#include "engine/options/option_tokens.h"
 #include "engine/options/read_options.h"
 #include "engine/options/resolve.h"
-#include "engine/options/target_tokens.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 

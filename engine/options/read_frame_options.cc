@@ -12,8 +12,6 @@
 //
 // ResolveFrameScoring gives the options for scoring a known target, where all alignments count and
 // no beam limits them.
-#include "engine/options/read_frame_options.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -23,9 +21,8 @@
 #include "engine/fusion/word_scorers.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
-#include "engine/options/fusion_options.h"
 #include "engine/options/option_tokens.h"
-#include "engine/options/target_tokens.h"
+#include "engine/options/read_options.h"
 #include "engine/search/frames/frame_options.h"
 #include "engine/status/fault.h"
 

@@ -16,7 +16,7 @@
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 #include "server/http/translate_json.h"
-#include "server/translate/detect.h"
+#include "server/translate/directions.h"
 #include "server/translate/sentences.h"
 
 namespace beamwright::http {

@@ -31,7 +31,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "server/oip/datatypes.h"
+#include "server/oip/input_tensor.h"
 
 namespace beamwright::http {
 namespace {

@@ -12,7 +12,6 @@
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/translate.pb.h"
 #include "server/http/listener.h"
-#include "server/translate/detect.h"
 #include "server/translate/directions.h"
 
 namespace beamwright::http {

@@ -27,7 +27,7 @@
 #include "server/http/paths.h"
 #include "server/http/replies.h"
 #include "server/http/translate_json.h"
-#include "server/translate/call_plan.h"
+#include "server/translate/directions.h"
 
 namespace beamwright::http {
 namespace {

@@ -15,8 +15,8 @@
 #include "ops/base/check.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
-#include "server/oip/datatypes.h"
 #include "server/oip/infer.h"
+#include "server/oip/input_tensor.h"
 
 namespace beamwright::oip {
 namespace {

@@ -9,9 +9,25 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "inference/grpc_service.pb.h"
-#include "server/oip/datatypes.h"
+#include "inference/model_config.pb.h"
 
 namespace beamwright::oip {
+
+// Element types: the Open Inference Protocol's names and those of this server.
+
+struct Datatype {
+  absl::string_view name;   // "FP32"
+  absl::string_view dtype;  // "f32", as beamwright.v1.Tensor writes it; empty for BYTES
+  int64_t size;             // bytes of an element; 0 for BYTES, whose elements differ
+  inference::DataType config_type;
+};
+
+// Null if there is no such type.
+const Datatype* FindDatatype(absl::string_view name);
+const Datatype* FindDType(absl::string_view dtype);
+
+// "BOOL, UINT8, ...", for error messages.
+std::string DatatypeNames();
 
 // Views into the request that it was read from.
 struct InputTensor {

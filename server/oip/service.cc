@@ -24,7 +24,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
-#include "server/oip/datatypes.h"
+#include "server/oip/input_tensor.h"
 #include "server/oip/log_settings.h"
 
 namespace beamwright::oip {

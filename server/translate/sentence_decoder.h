@@ -6,8 +6,10 @@
 #define BEAMWRIGHT_SERVER_TRANSLATE_SENTENCE_DECODER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,11 +18,81 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
+#include "beamwright/v1/translate.pb.h"
+#include "engine/bundle/text_codec.h"
 #include "server/serving/core.h"
-#include "server/translate/join_unit.h"
+#include "server/translate/marked_text.h"
+#include "server/translate/sentences.h"
 
 namespace beamwright::translate {
+
+// Which word of a translation comes from which place of its source, by the attention that a search
+// reports for tokens.
+
+// The words of hypothesis.text(), in bytes of it and of the source. Where no word has a place in
+// the alignment, words come from the same share of the source as theirs of the translation.
+// separate: white space separates words; else each token is a word.
+std::vector<Word> AlignWords(const bundle::TextCodec& source_codec, absl::string_view source,
+                             const bundle::TextCodec& target_codec,
+                             const v1::Hypothesis& hypothesis, bool separate);
+
+// What becomes of a unit when its sentences are translated, and which terms of a glossary it has.
+
+// A translation of a sentence; of a unit with markup with the places of its words.
+struct FoundSentence {
+  std::string text;
+  std::vector<Word> words;
+};
+
+// The unit with its pieces translated and its markup carried over. sentences: one for each piece
+// that is a sentence; null: nothing was found. separate: as JoinPieces. pieces: views into the text
+// of the unit.
+MarkedText JoinUnit(const MarkedText& unit, absl::Span<const Piece> pieces,
+                    absl::Span<const FoundSentence* const> sentences, bool separate);
+
+// Whether a sentence has a term, which is not empty, as whole words.
+bool HasTerm(absl::string_view sentence, absl::string_view term);
+
+// Part sender: what a stream of Translate sends before its last message.
+
+// For one call, on one thread at a time.
+class PartSender {
+ public:
+  using Send = std::function<void(v1::TranslateResponse)>;
+
+  // send: null, the call is no stream and nothing is sent.
+  explicit PartSender(Send send) : send_(std::move(send)) {}
+
+  bool is_stream() const { return send_ != nullptr; }
+
+  // num_bytes: of all texts of the call.
+  void Begin(int64_t num_bytes) { num_bytes_ = num_bytes; }
+
+  // Of the texts that are worked on, num_bytes, this share is done. Sends it if it is a hundredth
+  // of the call more than the last message said.
+  void Report(int64_t num_bytes, double share, const v1::TranslateResponse& response);
+
+  // Texts of num_bytes more are done.
+  void Count(int64_t num_bytes) { num_done_ += num_bytes; }
+
+  // Sends the translations before `end` of those that `response` has for each text, without those
+  // that were sent before.
+  void SendTexts(int end, v1::TranslateResponse& response);
+
+  // The response becomes the stream's last message.
+  void Finish(v1::TranslateResponse& response) const;
+
+ private:
+  void SendPart(v1::TranslateResponse part, const v1::TranslateResponse& response);
+
+  const Send send_;
+  int64_t num_bytes_ = 0;
+  int64_t num_done_ = 0;
+  double reported_ = 0;
+  int num_sent_ = 0;  // texts
+};
 
 inline constexpr size_t kMaxSentencesInFlight = 64;
 

@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
-#include "server/translate/entities.h"
+#include "server/translate/tag.h"
 #include "server/translate/unit_builder.h"
 
 namespace beamwright::translate {

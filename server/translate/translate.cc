@@ -34,11 +34,9 @@
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "ops/base/utf8.h"
-#include "server/translate/call_plan.h"
-#include "server/translate/join_unit.h"
+#include "server/translate/directions.h"
 #include "server/translate/markup.h"
-#include "server/translate/office_package.h"
-#include "server/translate/part_sender.h"
+#include "server/translate/office_files.h"
 #include "server/translate/sentence_decoder.h"
 
 namespace beamwright::translate {

@@ -16,7 +16,6 @@
 #include "beamwright/v1/translate.pb.h"
 #include "server/serving/caller.h"
 #include "server/serving/core.h"
-#include "server/translate/detect.h"
 #include "server/translate/directions.h"
 #include "server/translate/sentences.h"
 

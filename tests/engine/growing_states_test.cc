@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "engine/beam/price.h"
+#include "engine/beam/beam_search_kind.h"
 #include "engine/bundle/bundle.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/file.h"

@@ -1,8 +1,7 @@
 // What single options add to the price of a request.
-#include "engine/beam/price.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/beam/beam_search_kind.h"
 #include "tests/engine/attention_bundle.h"
 
 namespace beamwright::engine {

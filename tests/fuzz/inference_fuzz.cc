@@ -18,7 +18,7 @@
 #include "ops/base/check.h"
 #include "ops/base/rapidjson.h"
 #include "server/http/infer_json.h"
-#include "server/oip/datatypes.h"
+#include "server/oip/input_tensor.h"
 #include "server/oip/service.h"
 #include "tests/fuzz/served_models.h"
 

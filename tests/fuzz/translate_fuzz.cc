@@ -9,8 +9,7 @@
 #include "server/http/deepl_json.h"
 #include "server/http/translate_json.h"
 #include "server/translate/markup.h"
-#include "server/translate/office_markup.h"
-#include "server/translate/office_package.h"
+#include "server/translate/office_files.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // Which slots a stateless predictor's contexts have, as histories come and go.
-#include "engine/frames/context_table.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/frames/slot_pool.h"
 
 namespace beamwright::engine {
 namespace {

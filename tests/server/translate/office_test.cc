@@ -7,8 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/translate/markup.h"
-#include "server/translate/office_markup.h"
-#include "server/translate/office_package.h"
+#include "server/translate/office_files.h"
 #include "tests/support/zip_file.h"
 
 namespace beamwright::translate {
