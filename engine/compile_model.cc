@@ -21,7 +21,7 @@
 #include "engine/model/parts.h"
 #include "engine/model/precision.h"
 #include "engine/options/decode_options.h"
-#include "engine/request/parked_drivers.h"
+#include "engine/request/search_kind.h"
 #include "engine/search/tries.h"
 #include "engine/sound/front_end.h"
 #include "engine/status/fault.h"

@@ -8,7 +8,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "engine/queue/admission.h"
-#include "engine/request/prefix_cache.h"
 #include "engine/request/prepared_source.h"
 #include "engine/request/quarantine.h"
 #include "engine/request/saved_state.h"

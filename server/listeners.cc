@@ -26,8 +26,8 @@
 #include "ops/base/memory.h"
 #include "ops/base/status.h"
 #include "server/rpc/listening_sockets.h"
-#include "server/serving/host_port.h"
 #include "server/serving/process_limits.h"
+#include "server/serving/settings.h"
 
 namespace beamwright {
 namespace {

@@ -42,7 +42,6 @@
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/process_limits.h"
-#include "server/serving/signals.h"
 #include "server/serving/tracer.h"
 #include "server/serving/watches.h"
 #include "server/websocket/listener.h"

@@ -21,7 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/cli/terminal.h"
+#include "client/cli/answers.h"
 #include "ops/base/names.h"
 
 namespace beamwright::client {

@@ -14,7 +14,6 @@
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
 #include "client/cli/sources.h"
-#include "client/cli/terminal.h"
 #include "include/beamwright/client.h"
 #include "ops/base/status.h"
 

@@ -28,7 +28,6 @@
 #include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
 #include "client/cli/answers.h"
-#include "client/cli/terminal.h"
 #include "ops/base/utf8.h"
 
 namespace beamwright::client {

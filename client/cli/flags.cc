@@ -27,7 +27,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "beamwright/v1/rule.pb.h"
-#include "client/cli/terminal.h"
+#include "client/cli/answers.h"
 #include "client/short_name.h"
 #include "google/protobuf/util/json_util.h"
 #include "ops/base/status.h"

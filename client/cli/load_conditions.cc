@@ -17,7 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "client/cli/terminal.h"
+#include "client/cli/answers.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {

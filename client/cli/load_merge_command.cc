@@ -16,7 +16,6 @@
 #include "client/cli/load_outputs.h"
 #include "client/cli/load_report.h"
 #include "client/cli/output.pb.h"
-#include "client/cli/terminal.h"
 #include "client/load/histogram.h"
 #include "ops/base/status.h"
 

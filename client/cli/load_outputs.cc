@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "client/cli/terminal.h"
+#include "client/cli/answers.h"
 #include "google/protobuf/util/json_util.h"
 #include "ops/base/status.h"
 

@@ -28,7 +28,6 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/answers.h"
 #include "client/cli/flags.h"
-#include "client/cli/terminal.h"
 #include "client/load/histogram.h"
 
 namespace beamwright::client {

@@ -19,7 +19,6 @@
 #include "client/cli/load_outputs.h"
 #include "client/cli/load_report.h"
 #include "client/cli/sources.h"
-#include "client/cli/terminal.h"
 #include "client/load/load.h"
 #include "client/load/server_facts.h"
 #include "ops/base/status.h"

@@ -13,7 +13,6 @@
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
 #include "client/cli/output.pb.h"
-#include "client/cli/terminal.h"
 #include "google/protobuf/text_format.h"
 
 namespace beamwright::client {

@@ -17,8 +17,6 @@
 #include "client/cli/command.h"
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
-#include "client/cli/sound.h"
-#include "client/cli/terminal.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {

@@ -20,7 +20,6 @@
 #include "client/cli/flags.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
-#include "client/cli/terminal.h"
 #include "include/beamwright/client.h"
 #include "ops/base/status.h"
 

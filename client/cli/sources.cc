@@ -19,7 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/terminal.h"
+#include "client/cli/answers.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"

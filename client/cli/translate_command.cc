@@ -16,7 +16,6 @@
 #include "client/cli/flags.h"
 #include "client/cli/output.pb.h"
 #include "client/cli/sources.h"
-#include "client/cli/terminal.h"
 #include "ops/base/file.h"
 #include "ops/base/utf8.h"
 

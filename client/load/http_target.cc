@@ -20,7 +20,6 @@
 #include "client/channels.h"
 #include "client/load/infer_message.h"
 #include "client/load/load.h"
-#include "client/load/target.h"
 #include "ops/base/rapidjson.h"
 #include "ops/base/status.h"
 

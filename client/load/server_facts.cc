@@ -24,7 +24,6 @@
 #include "absl/time/clock.h"
 #include "client/channels.h"
 #include "client/load/load.h"
-#include "client/load/target.h"
 #include "include/beamwright/client.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "ops/base/rapidjson.h"

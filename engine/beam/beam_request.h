@@ -12,8 +12,8 @@
 #include "engine/beam/attention.h"
 #include "engine/beam/step_runner.h"
 #include "engine/fusion/row_scorer.h"
-#include "engine/request/prefix_cache.h"
 #include "engine/request/request.h"
+#include "engine/request/saved_state.h"
 #include "engine/search/beam_search.h"
 #include "engine/search/target_scorer.h"
 

@@ -6,8 +6,7 @@
 
 #include "engine/frames/frame_request.h"
 #include "engine/model/parts.h"
-#include "engine/request/answer_facts.h"
-#include "engine/request/words.h"
+#include "engine/request/answers.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
 

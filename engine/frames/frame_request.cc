@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/frames/column_request.h"
 #include "engine/model/parts.h"
-#include "engine/request/answer_facts.h"
+#include "engine/request/answers.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"

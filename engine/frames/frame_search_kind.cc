@@ -24,7 +24,7 @@
 #include "engine/frames/transducer_stepper.h"
 #include "engine/options/decode_options.h"
 #include "engine/options/read_options.h"
-#include "engine/request/stream_share.h"
+#include "engine/request/request.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 

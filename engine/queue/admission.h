@@ -13,9 +13,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/queue/request_queue.h"
-#include "engine/request/engine_load.h"
 #include "engine/request/engine_options.h"
 #include "engine/request/request.h"
+#include "engine/request/tenant.h"
 #include "ops/base/steady_time.h"
 
 namespace beamwright::engine {

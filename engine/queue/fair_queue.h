@@ -39,7 +39,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "engine/request/cancel_flag.h"
 #include "engine/request/tenant.h"
 
 namespace beamwright::engine {

@@ -9,10 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
-#include "engine/request/cancel_flag.h"
 #include "engine/request/frame_feed.h"
 #include "engine/request/tenant.h"
-#include "engine/request/timeline.h"
 #include "engine/search/beam_search.h"
 #include "engine/search/frames/frame_search.h"
 

@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_REQUEST_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_REQUEST_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,10 +14,48 @@
 #include "absl/time/time.h"
 #include "engine/request/call.h"
 #include "engine/request/prepared_source.h"
-#include "engine/request/reserved.h"
 #include "engine/status/fault.h"
 
 namespace beamwright::engine {
+
+// Reserved: what requests hold of what an engine has, as the admission counts it.
+
+struct Reserved {
+  int requests = 0;
+  int rows = 0;
+  int64_t bytes = 0;
+
+  Reserved& operator+=(const Reserved& other) {
+    requests += other.requests;
+    rows += other.rows;
+    bytes += other.bytes;
+    return *this;
+  }
+  Reserved& operator-=(const Reserved& other) {
+    requests -= other.requests;
+    rows -= other.rows;
+    bytes -= other.bytes;
+    return *this;
+  }
+};
+
+// Of all of them; `requests` holds pointers.
+template <typename Requests>
+Reserved ReservedFor(const Requests& requests) {
+  Reserved sum;
+  for (const auto& request : requests) {
+    sum += request->reserved();
+  }
+  return sum;
+}
+
+// What sources that arrive while they are searched may hold of an engine's bytes. They hold them
+// for as long as their callers send, so calls must not depend on their end.
+
+// Of EngineOptions::max_bytes: most that streams may hold together; the rest is for calls.
+inline int64_t MostStreamBytes(int64_t max_bytes) { return max_bytes / 4 * 3; }
+// New streams begin only up to this while calls wait.
+inline int64_t MostNewStreamBytes(int64_t max_bytes) { return max_bytes / 2; }
 
 // What encoders computed of sources that were encoded together.
 struct EncodedSources {

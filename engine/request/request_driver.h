@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/request/driver.h"
 #include "engine/request/engine_options.h"
 #include "engine/request/request.h"
+#include "engine/request/search_kind.h"
 #include "engine/request/underway.h"
 #include "ops/base/steady_time.h"
 #include "ops/base/step_profile.h"

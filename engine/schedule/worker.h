@@ -22,8 +22,8 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/queue/admission.h"
 #include "engine/queue/encode_queue.h"
-#include "engine/request/driver.h"
 #include "engine/request/quarantine.h"
+#include "engine/request/search_kind.h"
 #include "engine/request/underway.h"
 #include "engine/schedule/encode.h"
 

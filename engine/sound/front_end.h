@@ -27,7 +27,6 @@
 #include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
 #include "engine/sound/spectrum.h"
-#include "engine/sound/whole_source.h"
 
 namespace beamwright::sound {
 

@@ -1,13 +1,17 @@
-// Spectra of a frame of sound: windows, Fourier transforms, and triangles on the mel scale.
+// Parts of front ends: spectra of frames, and what is done once a source is complete.
 #ifndef BEAMWRIGHT_ENGINE_SOUND_SPECTRUM_H_
 #define BEAMWRIGHT_ENGINE_SOUND_SPECTRUM_H_
 
 #include <complex>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace beamwright::sound {
+
+// Spectra of a frame of sound: windows, Fourier transforms, and triangles on the mel scale.
 
 // Triangles on the mel scale and windows of a frame, as the toolkits of front_end.h have them.
 
@@ -105,6 +109,36 @@ class PowerSpectrum {
   std::vector<Stage> stages_;
   Factors halves_;  // that separate the halves, from line 1 on
 };
+
+// What the front ends of front_end.h do once a source is complete.
+
+// Features that are more than `range` below the largest one are raised to that. 0: none is.
+void RaiseToRange(float range, std::vector<float>& features);
+
+// features: [frames, columns]. Each column less its mean, divided by its deviation (n - 1) plus
+// 1e-5, as NeMo has it.
+void NormalizeColumns(size_t columns, std::vector<float>& features);
+
+// Less their mean, divided by the root of their variance plus 1e-7, as wav2vec2's have it.
+void NormalizeSamples(std::vector<float>& samples);
+
+// features: [frames, columns] -> [ceil(frames / shift), stack * columns], as FunASR's apply_lfr:
+// the first frame is repeated (stack - 1) / 2 times before the source, and its last one as often as
+// needed behind it.
+void StackFrames(int columns, int stack, int shift, std::vector<float>& features);
+
+// What is added to each feature, and by which their sum is multiplied; empty: nothing.
+struct Cmvn {
+  std::vector<float> shift;
+  std::vector<float> scale;
+};
+
+// The text form of Kaldi's nnet that FunASR writes. InvalidArgument: it has no <AddShift> and
+// <Rescale> of equally many numbers.
+absl::StatusOr<Cmvn> ParseCmvn(absl::string_view text);
+
+// features: [frames, columns of cmvn].
+void ApplyCmvn(const Cmvn& cmvn, std::vector<float>& features);
 
 }  // namespace beamwright::sound
 

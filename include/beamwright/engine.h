@@ -18,9 +18,9 @@
 #include "engine/model/decode_model.h"
 #include "engine/options/resolve.h"
 #include "engine/request/call.h"
-#include "engine/request/engine_load.h"
 #include "engine/request/engine_options.h"
 #include "engine/request/quarantine.h"
+#include "engine/request/tenant.h"
 
 namespace beamwright::engine {
 

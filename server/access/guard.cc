@@ -1,6 +1,9 @@
 #include "server/access/guard.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
@@ -65,6 +68,30 @@ absl::StatusOr<std::unique_ptr<Guard>> Guard::Make(const GuardOptions& options,
     made.refresher_ = std::make_unique<Refresher>(options.refresh, std::move(refresh));
   }
   return guard;
+}
+
+namespace {
+
+// Or the thread would never sleep.
+constexpr absl::Duration kShortest = absl::Milliseconds(10);
+
+}  // namespace
+
+Refresher::Refresher(absl::Duration interval, std::vector<std::function<absl::Status()>> refresh)
+    : interval_(std::max(interval, kShortest)),
+      refresh_(std::move(refresh)),
+      last_errors_(refresh_.size()),
+      thread_("bw-refresher", interval_, [this] { Look(); }) {}
+
+void Refresher::Look() {
+  for (size_t i = 0; i < refresh_.size(); ++i) {
+    const absl::Status status = refresh_[i]();
+    std::string error(status.message());
+    if (error != last_errors_[i] && !error.empty()) {
+      spdlog::error("{}; what was read before holds on", error);
+    }
+    last_errors_[i] = std::move(error);
+  }
 }
 
 }  // namespace beamwright::access

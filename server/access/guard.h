@@ -3,17 +3,40 @@
 #ifndef BEAMWRIGHT_SERVER_ACCESS_GUARD_H_
 #define BEAMWRIGHT_SERVER_ACCESS_GUARD_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "ops/base/threads.h"
 #include "server/access/access.h"
-#include "server/access/refresher.h"
 #include "server/access/tls.h"
 
 namespace beamwright::access {
+
+// Refresher: looks after files that may change while the server runs.
+
+class Refresher {
+ public:
+  // Calls every one of `refresh` each `interval`, 10 ms at least, on a separate thread; an error
+  // is logged when it is a new one. What they use must outlive the refresher.
+  Refresher(absl::Duration interval, std::vector<std::function<absl::Status()>> refresh);
+  // Has everything looked at soon, whatever the interval; does not wait. Thread-safe.
+  void Hurry() { thread_.Hurry(); }
+
+  absl::Duration interval() const { return interval_; }
+
+ private:
+  void Look();
+
+  const absl::Duration interval_;
+  const std::vector<std::function<absl::Status()>> refresh_;
+  std::vector<std::string> last_errors_;  // the thread's own
+  PeriodicThread thread_;                 // last: it uses the others
+};
 
 struct GuardOptions {
   TlsFiles tls;  // without cert and key: clear text

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
-#include "server/serving/host_port.h"
+#include "server/serving/settings.h"
 
 namespace beamwright::http {
 namespace {

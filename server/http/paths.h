@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/serving/method.h"
+#include "server/serving/caller.h"
 
 namespace beamwright::http {
 

@@ -30,8 +30,8 @@
 #include "server/http/multipart.h"
 #include "server/http/pending_reply.h"
 #include "server/http/request_json.h"
-#include "server/serving/endpoint_rules.h"
 #include "server/serving/recognition.h"
+#include "server/serving/sound_windows.h"
 #include "server/serving/spoken_language.h"
 #include "server/serving/spoken_times.h"
 

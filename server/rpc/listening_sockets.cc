@@ -26,7 +26,7 @@
 
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
-#include "server/serving/host_port.h"
+#include "server/serving/settings.h"
 
 namespace beamwright::rpc {
 namespace {

@@ -30,7 +30,7 @@
 #include "ops/base/status.h"
 #include "server/access/tls.h"
 #include "server/rpc/early_limits.h"
-#include "server/serving/host_port.h"
+#include "server/serving/settings.h"
 
 namespace beamwright::rpc {
 namespace {

@@ -17,7 +17,6 @@
 #include "include/beamwright/engine.h"
 #include "server/serving/availability.h"
 #include "server/serving/caller.h"
-#include "server/serving/load_report.h"
 #include "server/serving/memory_account.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"

@@ -34,7 +34,6 @@
 #include "ops/base/memory.h"
 #include "ops/base/names.h"
 #include "ops/base/status.h"
-#include "server/serving/host_port.h"
 #include "server/serving/settings.h"
 
 namespace beamwright::serving {

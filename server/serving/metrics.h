@@ -25,8 +25,7 @@
 #include "absl/time/time.h"
 #include "beamwright/v1/decode.pb.h"
 #include "include/beamwright/engine.h"
-#include "server/serving/buckets.h"
-#include "server/serving/method.h"
+#include "server/serving/caller.h"
 #include "server/serving/metric_families.h"
 
 namespace beamwright::serving {

@@ -1,7 +1,6 @@
 #include "server/serving/partial_answer.h"
 
-#include "engine/request/answer_text.h"
-#include "engine/request/words.h"
+#include "engine/request/answers.h"
 
 namespace beamwright::serving {
 

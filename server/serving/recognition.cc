@@ -29,14 +29,14 @@
 #include "absl/strings/strip.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
+#include "engine/request/media_sources.h"
 #include "engine/request/prepared_source.h"
-#include "engine/request/sound_source.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
-#include "server/serving/endpoint_rules.h"
+#include "server/serving/sound_windows.h"
 #include "server/serving/sources_call.h"
 
 namespace beamwright::serving {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
 namespace beamwright::serving {
 
 class Settings {
@@ -38,6 +40,22 @@ class Settings {
   std::string config_;
   std::map<std::string, std::string> sources_;  // of each option that is set
 };
+
+// HostPort: an address to listen on, in the words of the settings.
+
+struct HostPort {
+  std::string host;  // without the brackets around an IPv6 address; may be empty
+  int port = 0;
+};
+
+// "host:port", "[::1]:port". InvalidArgument for what is neither.
+absl::StatusOr<HostPort> ParseHostPort(const std::string& address);
+
+// The port of `address`, which is a host:port, on another host.
+std::string WithHost(const std::string& host, const std::string& address);
+
+// A host:port with the port that was taken.
+std::string WithPort(const std::string& address, int port);
 
 }  // namespace beamwright::serving
 

@@ -15,8 +15,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "beamwright/v1/recognize.pb.h"
 #include "engine/model/activity.h"
+#include "engine/model/decode_model.h"
+#include "engine/search/frames/frame_search.h"
 #include "engine/sound/sound_stream.h"
 
 namespace beamwright::serving {
@@ -96,6 +100,23 @@ class SoundWindows {
   int64_t last_speech_ = 0;  // its last frame with speech
   int64_t num_speech_ = 0;   // frames
 };
+
+// When a segment of a source ends, as a request asks for it.
+
+// Whether segments of sound should end before the source does where a client says nothing.
+bool TakesEndpoint(const engine::DecodeModel& model);
+// Whether segments are cut from the sound, before the model hears it.
+bool CutsSound(const engine::DecodeModel& model);
+
+// Rules in frames of the model, those that are not set as recognize.proto has them; none for a
+// model for which sound is cut. InvalidArgument, by field, for what the model cannot follow or what
+// is out of range. is_sound: not features.
+absl::StatusOr<std::vector<search::EndpointRule>> ReadEndpoint(const v1::Endpoint& endpoint,
+                                                               const engine::DecodeModel& model,
+                                                               bool is_sound);
+
+// How sound is cut for a model; endpoint: null if the request has none.
+SoundWindows::Rules WindowRules(const v1::Endpoint* endpoint, const engine::DecodeModel& model);
 
 }  // namespace beamwright::serving
 

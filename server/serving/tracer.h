@@ -11,7 +11,7 @@
 
 #include "absl/strings/string_view.h"
 #include "opentelemetry/proto/trace/v1/trace.pb.h"
-#include "server/serving/call_record.h"
+#include "server/serving/caller.h"
 
 namespace beamwright::serving {
 

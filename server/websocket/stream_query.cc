@@ -23,7 +23,7 @@
 #include "ops/base/status.h"
 #include "server/http/request_json.h"
 #include "server/http/unescape.h"
-#include "server/serving/endpoint_rules.h"
+#include "server/serving/sound_windows.h"
 
 namespace beamwright::websocket {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/blocking_counter.h"
-#include "engine/request/answer_text.h"
+#include "engine/request/answers.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/fused_bundle.h"
 #include "tests/engine/table_bundle.h"

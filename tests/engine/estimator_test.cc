@@ -1,6 +1,6 @@
-#include "engine/queue/estimator.h"
-
 #include <gtest/gtest.h>
+
+#include "engine/queue/request_queue.h"
 
 namespace beamwright::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/decode_model.h"
-#include "engine/request/picture_source.h"
+#include "engine/request/media_sources.h"
 #include "engine/request/prepared_source.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/file.h"

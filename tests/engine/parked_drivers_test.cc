@@ -1,6 +1,4 @@
 // Buffers of a model that has nothing to do: who gets them, and when they go.
-#include "engine/request/parked_drivers.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

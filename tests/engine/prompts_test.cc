@@ -8,7 +8,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/model/parts.h"
-#include "engine/request/prefix_cache.h"
+#include "engine/request/saved_state.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/file.h"
 #include "tests/engine/recurrent_bundle.h"

@@ -1,9 +1,8 @@
 // What the engine notes of a source for those who trace it.
-#include "engine/request/timeline.h"
-
 #include <gtest/gtest.h>
 
 #include "absl/synchronization/notification.h"
+#include "engine/request/tenant.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/fused_bundle.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/request/parked_drivers.h"
+#include "engine/request/search_kind.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/fused_bundle.h"
 #include "tests/engine/recurrent_bundle.h"

@@ -1,6 +1,4 @@
 // Words of answers, for every way in which texts are written as tokens.
-#include "engine/request/words.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/request/answers.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/table_bundle.h"
 

@@ -10,7 +10,6 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/status/fault.h"
 #include "server/access/guard.h"
-#include "server/access/refresher.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"
 

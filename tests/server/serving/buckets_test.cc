@@ -1,9 +1,8 @@
-#include "server/serving/buckets.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/serving/metric_families.h"
 #include "server/serving/metrics.h"
 
 namespace beamwright::serving {

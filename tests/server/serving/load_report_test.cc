@@ -1,8 +1,7 @@
-#include "server/serving/load_report.h"
-
 #include <gtest/gtest.h>
 
 #include "engine/request/prepared_source.h"
+#include "server/serving/availability.h"
 #include "xds/data/orca/v3/orca_load_report.pb.h"
 
 namespace beamwright::serving {

@@ -1,5 +1,3 @@
-#include "server/serving/log_writer.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
+#include "server/serving/logging.h"
 
 namespace beamwright::serving {
 namespace {

@@ -1,3 +1,35 @@
+#include "engine/request/answers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "engine/bundle/utf8.h"
+
+namespace beamwright::engine {
+
+std::string AnswerText(const bundle::TextCodec& codec, absl::Span<const int32_t> tokens,
+                       size_t prefix, const search::StopStrings* stop, bool unfinished) {
+  search::StopStrings::Ending ending;
+  if (stop != nullptr && tokens.size() > prefix) {
+    ending = stop->Read(tokens.subspan(prefix), /*begins_text=*/prefix == 0);
+  }
+  if (!ending.stops && !unfinished) {
+    ending.rest.clear();
+  }
+  const std::string text = codec.DecodeBefore(tokens, ending.rest);
+  absl::string_view complete = text;
+  // Bytes of an incomplete character are written as U+FFFD: the next token may complete it.
+  while (unfinished && absl::ConsumeSuffix(&complete, "\xEF\xBF\xBD")) {
+  }
+  return std::string(complete);
+}
+
 // Words of hypotheses, with their times and confidences (FillWords).
 //
 // 1. WordReader splits the text of a hypothesis into words while it goes through the tokens, since
@@ -7,23 +39,7 @@
 //    their scores, that have the word in the same place. AddShares finds the place by an alignment
 //    with the fewest substitutions, insertions and deletions; equal beginnings and ends are
 //    skipped, and the work is bounded (kMostWordPairs).
-#include "engine/request/words.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "engine/bundle/text_codec.h"
-#include "engine/bundle/utf8.h"
-
-namespace beamwright::engine {
 namespace {
 
 using Hypotheses = google::protobuf::RepeatedPtrField<v1::Hypothesis>;

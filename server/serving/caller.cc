@@ -1,4 +1,4 @@
-#include "server/serving/method.h"
+#include "server/serving/caller.h"
 
 #include "absl/strings/ascii.h"
 #include "engine/status/fault.h"

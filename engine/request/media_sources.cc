@@ -1,8 +1,9 @@
-#include "engine/request/picture_source.h"
+#include "engine/request/media_sources.h"
 
 #include <utility>
 
 #include "engine/picture/picture_file.h"
+#include "engine/sound/front_end.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 
@@ -62,6 +63,28 @@ absl::StatusOr<ops::Tensor> PictureSource(const DecodeModel& model, absl::string
     return status::AtField(picture.status(), kPictureField);
   }
   return front_end.Values(*std::move(picture));
+}
+
+ops::Tensor SoundSource(const DecodeModel& model, std::vector<float> features) {
+  const sound::FrontEnd& sound = *model.parts().sound;
+  const EncoderPart& encoder = *model.parts().encoder();
+  sound.Complete(features);
+  const int64_t width = sound.width();
+  const auto frames = static_cast<int64_t>(features.size()) / width;
+  if (sound.is_samples()) {
+    return ops::Tensor::Of<float>({1, frames}, features);
+  }
+  if (encoder.length_axis == 1 || encoder.streaming.has_value()) {
+    return ops::Tensor::Of<float>({1, frames, width}, features);
+  }
+  ops::Tensor turned(ops::DType::kF32, {1, width, frames});
+  float* const data = turned.mutable_data<float>();
+  for (int64_t frame = 0; frame < frames; ++frame) {
+    for (int64_t i = 0; i < width; ++i) {
+      data[i * frames + frame] = features[static_cast<size_t>(frame * width + i)];
+    }
+  }
+  return turned;
 }
 
 }  // namespace beamwright::engine
