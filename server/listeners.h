@@ -13,7 +13,6 @@
 #include "server/access/guard.h"
 #include "server/http/cors.h"
 #include "server/http/listener.h"
-#include "server/http/probe_listener.h"
 #include "server/http/probes.h"
 #include "server/oip/service.h"
 #include "server/rpc/server.h"

@@ -14,11 +14,10 @@
 
 #include "absl/time/time.h"
 #include "server/http/listener.h"
-#include "server/http/open_connections.h"
-#include "server/http/pending_reply.h"
+#include "server/http/listener_parts.h"
+#include "server/http/replies.h"
 #include "server/http/request_reader.h"
 #include "server/http/transport.h"
-#include "server/http/workers.h"
 
 namespace beamwright::http {
 

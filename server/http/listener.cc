@@ -30,10 +30,10 @@
 #include <utility>
 
 #include "ops/base/status.h"
-#include "server/http/bind_socket.h"
 #include "server/http/connection.h"
+#include "server/http/listener_parts.h"
 #include "server/http/replies.h"
-#include "server/http/workers.h"
+#include "server/http/transport.h"
 
 namespace beamwright::http {
 namespace {

@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "ops/base/cpu.h"
 #include "server/access/tls.h"
-#include "server/http/open_connections.h"
+#include "server/http/listener_parts.h"
 #include "server/serving/memory_account.h"
 
 namespace beamwright::http {
@@ -38,7 +38,7 @@ struct HttpRequest {
   absl::Time arrived;
 };
 
-class PendingReply;  // server/http/pending_reply.h
+class PendingReply;  // server/http/replies.h
 
 struct HttpReply {
   int status = 200;

@@ -26,7 +26,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "server/http/unescape.h"
+#include "server/http/request_parts.h"
 
 namespace beamwright::http {
 namespace {

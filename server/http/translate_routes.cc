@@ -24,8 +24,8 @@
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 #include "server/http/deepl_json.h"
-#include "server/http/paths.h"
 #include "server/http/replies.h"
+#include "server/http/request_parts.h"
 #include "server/http/translate_json.h"
 #include "server/translate/directions.h"
 

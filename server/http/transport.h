@@ -1,8 +1,4 @@
-// Transport: a client's socket as Asio reads and writes it, in clear text or TLS behind one
-// interface, so that what is said on it is compiled once.
-//
-// Nothing waits: each call starts something and calls `done` when it has ended, on the executor of
-// the socket, on which every call is made, too. `done` keeps alive what it needs.
+// Sockets of HTTP: listening ones, and a client's, in clear text or TLS behind one interface.
 #ifndef BEAMWRIGHT_SERVER_HTTP_TRANSPORT_H_
 #define BEAMWRIGHT_SERVER_HTTP_TRANSPORT_H_
 
@@ -13,13 +9,24 @@
 #include <boost/system/error_code.hpp>
 #include <functional>
 #include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
 
 namespace boost::beast {
+
 template <typename NextLayer>
 class ssl_stream;
+
 }  // namespace boost::beast
 
 namespace beamwright::http {
+
+// Transport: a client's socket as Asio reads and writes it, in clear text or TLS behind one
+// interface, so that what is said on it is compiled once.
+//
+// Nothing waits: each call starts something and calls `done` when it has ended, on the executor of
+// the socket, on which every call is made, too. `done` keeps alive what it needs.
 
 class Transport {
  public:
@@ -48,6 +55,19 @@ class Transport {
   // Says by TLS that nothing follows, and waits for the client to say so.
   virtual void EndTls(Done done) = 0;
 };
+
+// BindSocket: the listening sockets of HTTP.
+
+struct BoundSocket {
+  int fd = -1;          // it listens; the caller owns it
+  int port = 0;         // that was chosen
+  std::string address;  // with the port that was chosen
+};
+
+// "host:port", "[::]:port" (which takes IPv4 as well); port 0 takes a free one, a name the first of
+// its addresses that can be had. The port is shared with no other process. InvalidArgument for what
+// is not an address; Unavailable, with the address and why, if it can't be bound.
+absl::StatusOr<BoundSocket> BindSocket(const std::string& address);
 
 }  // namespace beamwright::http
 

@@ -23,7 +23,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "server/rpc/connection_calls.h"
+#include "server/rpc/call_counts.h"
 
 namespace beamwright::rpc {
 

@@ -13,11 +13,11 @@
 //   from most is in the way.
 // - More calls wait for their handlers than the connected clients may have open, or a quarter more
 //   are held (a call that was reset lives until its handler knows): gRPC reads streams that
-//   are reset faster than it runs handlers, and queues without bound (call_backlog.h).
+//   are reset faster than it runs handlers, and queues without bound (call_counts.h).
 // - Calls wait for their handlers and take many times what was read: their headers are references
 //   to HPACK's table, each of which takes some hundred bytes until the call ends.
 // - Much of a second was late, and far more was read than handlers were given.
-// - Memory runs short (memory_pressure.h): gRPC holds messages that are not whole without bound.
+// - Memory runs short (grpc_limits.h): gRPC holds messages that are not whole without bound.
 //   Calls whose request has not come are refused then; connections are reset if that does not help.
 //
 // The kernel knows what was read from each connection (TCP_INFO), whether it is encrypted or not.
@@ -39,7 +39,7 @@
 #include "inference/grpc_service.grpc.pb.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/gate.h"
-#include "server/rpc/memory_pressure.h"
+#include "server/rpc/grpc_limits.h"
 
 namespace beamwright::rpc {
 

@@ -9,12 +9,12 @@
 #include <memory>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ops/base/steady_time.h"
 #include "server/rpc/one_request_call.h"
 #include "server/rpc/raw_message.h"
-#include "server/rpc/rpc_status.h"
 #include "server/serving/core.h"
 
 namespace beamwright::rpc {
@@ -105,6 +105,53 @@ auto DecodeCallsOf(const Gate& gate, serving::Core& core, serving::Method method
                                        grpc::CallbackServerContext& context) {
     auto* call = new DecodeCall<Request, Start>(gate, core, context, method, start);
     call->Begin(guarded);
+    return call;
+  };
+}
+
+// AtOnceCall: a call with one request and one answer that does not decode.
+
+// gRPC owns it: it deletes itself when gRPC is done. `Handler` answers: handler(const Request&,
+// answer), where `answer` is called once with an absl::StatusOr<Response>, on any thread.
+template <typename Request, typename Response, typename Handler>
+class AtOnceCall final : public OneRequestCall {
+ public:
+  AtOnceCall(const Gate& gate, grpc::CallbackServerContext& context, const Handler& handler)
+      : OneRequestCall(gate, context), handler_(handler) {}
+
+  void OnDone() override { delete this; }
+
+ private:
+  void OnRequest(grpc::ByteBuffer& bytes) override {
+    const absl::StatusOr<Request> request = Parse<Request>(bytes);
+    if (!request.ok()) {
+      OnRefused(request.status());
+      return;
+    }
+    handler_(*request, [this](const absl::StatusOr<Response>& response) { Answer(response); });
+  }
+
+  // Counted: it was refused before it was understood.
+  void OnRefused(const absl::Status& status) override {
+    gate().CountRefusal(context(), status);
+    Finish(ToGrpcStatus(status));
+  }
+
+  void Answer(const absl::StatusOr<Response>& response) {
+    if (const absl::Status status = Send(response); !status.ok()) {
+      Finish(ToGrpcStatus(status));
+    }
+  }
+
+  const Handler handler_;
+};
+
+// What makes such calls, for RawService::Serve.
+template <typename Request, typename Response, typename Handler>
+auto AtOnceCallsOf(const Gate& gate, const Handler& handler) {
+  return [&gate, handler](const GuardedMethod& method, grpc::CallbackServerContext& context) {
+    auto* call = new AtOnceCall<Request, Response, Handler>(gate, context, handler);
+    call->Begin(method);
     return call;
   };
 }

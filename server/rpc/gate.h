@@ -18,9 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/access/access.h"
-#include "server/rpc/call_backlog.h"
-#include "server/rpc/connection_calls.h"
-#include "server/rpc/incoming_calls.h"
+#include "server/rpc/call_counts.h"
 #include "server/serving/core.h"
 
 namespace beamwright::rpc {

@@ -9,9 +9,8 @@
 #include "server/rpc/health_service.h"
 
 #include "ops/base/status.h"
-#include "server/rpc/incoming_calls.h"
+#include "server/rpc/call_counts.h"
 #include "server/rpc/raw_message.h"
-#include "server/rpc/rpc_status.h"
 
 namespace beamwright::rpc {
 namespace {

@@ -3,7 +3,7 @@
 // gRPC runs the handler of a unary method when the whole request has come, and holds what came
 // until then. As a stream a call is handled when its headers have come: who may not make it is
 // refused before anything is read, and when memory runs short calls can be ended that have sent
-// only part of their request (incoming_calls.h). Clients see no difference: on the wire a unary
+// only part of their request (call_counts.h). Clients see no difference: on the wire a unary
 // call is a stream of one message each way. For raw bytes raw_message.h gives the reason.
 #ifndef BEAMWRIGHT_SERVER_RPC_RAW_SERVICE_H_
 #define BEAMWRIGHT_SERVER_RPC_RAW_SERVICE_H_

@@ -5,7 +5,6 @@
 
 #include "server/rpc/decode_call.h"
 #include "server/rpc/raw_message.h"
-#include "server/rpc/rpc_status.h"
 
 namespace beamwright::rpc {
 

@@ -29,7 +29,7 @@
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
 #include "server/access/tls.h"
-#include "server/rpc/early_limits.h"
+#include "server/rpc/grpc_limits.h"
 #include "server/serving/settings.h"
 
 namespace beamwright::rpc {

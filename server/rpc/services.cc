@@ -2,11 +2,9 @@
 
 #include <utility>
 
-#include "server/rpc/at_once_call.h"
 #include "server/rpc/decode_call.h"
 #include "server/rpc/recognize_call.h"
-#include "server/rpc/stream_decode_call.h"
-#include "server/rpc/stream_translate_call.h"
+#include "server/rpc/stream_calls.h"
 #include "server/serving/decode.h"
 #include "server/serving/scorer.h"
 

@@ -1,7 +1,7 @@
 #include "server/rpc/unknown_call.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/rpc_status.h"
+#include "server/rpc/raw_message.h"
 
 namespace beamwright::rpc {
 namespace {

@@ -22,7 +22,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "server/http/request_json.h"
-#include "server/http/unescape.h"
+#include "server/http/request_parts.h"
 #include "server/serving/sound_windows.h"
 
 namespace beamwright::websocket {

@@ -17,7 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "engine/status/fault.h"
-#include "server/http/pending_reply.h"
+#include "server/http/replies.h"
 #include "tests/e2e/becomes.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"

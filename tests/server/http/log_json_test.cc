@@ -1,7 +1,7 @@
-#include "server/http/log_json.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "server/http/management_json.h"
 
 namespace beamwright::http {
 namespace {

@@ -1,6 +1,4 @@
 // Forms as clients send them, and bodies that no client sends.
-#include "server/http/multipart.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/http/request_parts.h"
 #include "server/http/transcription.h"
 
 namespace beamwright::http {

@@ -1,5 +1,3 @@
-#include "server/http/probe_listener.h"
-
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "server/http/probes.h"
 
 namespace beamwright::http {
 namespace {

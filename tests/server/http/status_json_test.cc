@@ -1,11 +1,10 @@
-#include "server/http/status_json.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include "absl/time/time.h"
+#include "server/http/management_json.h"
 
 namespace beamwright::http {
 namespace {

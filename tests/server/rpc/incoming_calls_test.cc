@@ -1,5 +1,3 @@
-#include "server/rpc/incoming_calls.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "ops/base/steady_time.h"
+#include "server/rpc/call_counts.h"
 
 namespace beamwright::rpc {
 namespace {

@@ -1,7 +1,5 @@
 // A stream of inference requests without a transport: the test is gRPC, and brings messages as
 // early as gRPC's threads may.
-#include "server/rpc/inference_stream.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "ops/base/fault_point.h"
+#include "server/rpc/inference_service.h"
 #include "server/rpc/raw_message.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"

@@ -1,5 +1,3 @@
-#include "server/rpc/memory_pressure.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "ops/base/memory.h"
+#include "server/rpc/grpc_limits.h"
 #include "tests/e2e/becomes.h"
 
 namespace beamwright::rpc {

@@ -1,5 +1,3 @@
-#include "server/rpc/one_callback_thread.h"
-
 #include <grpc/support/cpu.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>
@@ -10,6 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "beamwright/v1/model.grpc.pb.h"
+#include "server/rpc/grpc_limits.h"
 
 namespace beamwright::rpc {
 namespace {

@@ -1,10 +1,9 @@
-#include "server/rpc/reflection_answers.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "beamwright/v1/decode.pb.h"
 #include "google/protobuf/descriptor.pb.h"
+#include "server/rpc/reflection_service.h"
 
 namespace beamwright::rpc {
 namespace {

@@ -1,5 +1,3 @@
-#include "server/rpc/rpc_status.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

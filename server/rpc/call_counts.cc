@@ -1,10 +1,60 @@
-#include "server/rpc/call_backlog.h"
+#include "server/rpc/call_counts.h"
 
+#include <arpa/inet.h>
 #include <grpcpp/generic/async_generic_service.h>
+#include <netinet/in.h>
 
 #include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/base/steady_time.h"
 
 namespace beamwright::rpc {
+
+std::string ConnectionCalls::PeerOf(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN];
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port));
+  }
+  if (address.ss_family != AF_INET6) {
+    return "";
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v6.sin6_port));
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  // gRPC writes a URI, which escapes brackets.
+  return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
+}
+
+std::shared_ptr<const ConnectionCalls::Counts> ConnectionCalls::Add(const std::string& peer) {
+  if (peer.empty()) {
+    return nullptr;
+  }
+  auto counts = std::make_shared<Counts>();
+  absl::MutexLock lock(&mutex_);
+  connections_[peer] = counts;
+  return counts;
+}
+
+void ConnectionCalls::Remove(const std::string& peer, const std::shared_ptr<const Counts>& counts) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = connections_.find(peer);
+  if (found != connections_.end() && found->second == counts) {
+    connections_.erase(found);
+  }
+}
+
+std::shared_ptr<ConnectionCalls::Counts> ConnectionCalls::Find(absl::string_view peer) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = connections_.find(peer);
+  return found == connections_.end() ? nullptr : found->second;
+}
 
 // What is counted of a call.
 class CallBacklog::Account {
@@ -100,6 +150,48 @@ void CallBacklog::CountAsked(grpc::CallbackServerContext& context) {
   if (Account* account = AccountOf(context)) {
     account->CountAsked();
   }
+}
+
+void IncomingCalls::Add(IncomingCall& call) {
+  const absl::Time now = SteadyNow();
+  absl::MutexLock lock(&mutex_);
+  calls_.emplace(&call, now);
+}
+
+bool IncomingCalls::Take(IncomingCall& call) {
+  absl::MutexLock lock(&mutex_);
+  return calls_.erase(&call) > 0;
+}
+
+bool IncomingCalls::Arrived(IncomingCall& call, bool ok) {
+  if (!Take(call)) {
+    return false;
+  }
+  if (!ok) {
+    ++num_given_up_;
+    call.Refuse(absl::CancelledError("the call ended before its request had come"));
+  }
+  return ok;
+}
+
+int IncomingCalls::RefuseOlderThan(absl::Time time, const absl::Status& status) {
+  std::vector<IncomingCall*> refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto it = calls_.begin(); it != calls_.end();) {
+      if (it->second < time) {
+        refused.push_back(it->first);
+        it = calls_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+  // A call lives until it is ended, and only who took it out ends it.
+  for (IncomingCall* call : refused) {
+    call->Refuse(status);
+  }
+  return static_cast<int>(refused.size());
 }
 
 }  // namespace beamwright::rpc

@@ -1,10 +1,14 @@
-// OpenConnections: the connections of an HTTP listener, the one that has been quiet for longest
-// first: that one makes room where there are too many. Private to server/http/.
-#ifndef BEAMWRIGHT_SERVER_HTTP_OPEN_CONNECTIONS_H_
-#define BEAMWRIGHT_SERVER_HTTP_OPEN_CONNECTIONS_H_
+// Parts of a listener: its open connections, the one that has been quiet for longest first, and the
+// threads on which handlers run. Private to server/http/.
+#ifndef BEAMWRIGHT_SERVER_HTTP_LISTENER_PARTS_H_
+#define BEAMWRIGHT_SERVER_HTTP_LISTENER_PARTS_H_
 
+#include <deque>
+#include <functional>
 #include <list>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -12,6 +16,9 @@
 #include "absl/time/time.h"
 
 namespace beamwright::http {
+
+// OpenConnections: the connections of an HTTP listener, the one that has been quiet for longest
+// first: that one makes room where there are too many.
 
 // As the account sees it. Its functions may be called on any thread.
 class OpenConnection {
@@ -83,6 +90,41 @@ class OpenConnections {
   std::list<Entry> leaving_ ABSL_GUARDED_BY(mutex_);  // to make room
 };
 
+// Workers: the threads on which an HTTP listener's handlers run, which may wait, and the tasks that
+// wait for one.
+
+// Thread-safe.
+class Workers {
+ public:
+  // large_threads: of the threads, how many take large tasks.
+  Workers(int threads, int large_threads, int max_waiting, const std::string& name);
+  // As Stop.
+  ~Workers();
+
+  // Runs `task` when a thread is free; false where too many tasks wait already. Large tasks run on
+  // few threads, which small ones may use as well: many large ones neither keep small ones waiting
+  // nor leave the memory that malloc keeps behind them in the arena of every thread.
+  bool Add(std::function<void()> task, bool is_large);
+  // The next part of something that was added: it runs before what waits, and is never refused.
+  void Continue(std::function<void()> task);
+  // Returns when all tasks have run.
+  void Stop();
+
+ private:
+  void Run(bool takes_large);
+  // A task for such a thread, null if none waits. Large and small ones alternate.
+  std::function<void()> Next(bool takes_large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int max_waiting_;
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::function<void()>> large_ ABSL_GUARDED_BY(mutex_);
+  bool was_large_ ABSL_GUARDED_BY(mutex_) = false;  // the last task of a thread for large ones
+  int num_idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
 }  // namespace beamwright::http
 
-#endif  // BEAMWRIGHT_SERVER_HTTP_OPEN_CONNECTIONS_H_
+#endif  // BEAMWRIGHT_SERVER_HTTP_LISTENER_PARTS_H_

@@ -1,3 +1,76 @@
+#include "server/http/request_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ops/base/status.h"
+
+namespace beamwright::http {
+
+ModelPath SplitModelPath(const std::vector<std::string>& pieces) {
+  ModelPath path;
+  path.model = pieces[2];
+  size_t next = 3;
+  if (pieces.size() > 4 && pieces[3] == "versions") {
+    path.version = pieces[4];
+    next = 5;
+  }
+  path.rest.assign(pieces.begin() + static_cast<std::ptrdiff_t>(next), pieces.end());
+  return path;
+}
+
+serving::Method MethodOf(const std::string& path) {
+  constexpr std::pair<const char*, serving::Method> kVerbs[] = {
+      {":decode", serving::Method::kHttpDecode},
+      {":streamDecode", serving::Method::kHttpStreamDecode},
+      {":score", serving::Method::kHttpScore},
+      {":align", serving::Method::kHttpAlign}};
+  if (absl::StartsWith(path, "/v2/models/") && absl::EndsWith(path, "/infer")) {
+    return serving::Method::kHttpInfer;
+  }
+  if (path == kTranscriptions) {
+    return serving::Method::kHttpTranscribe;
+  }
+  if (path == kCompletions) {
+    return serving::Method::kHttpDecode;
+  }
+  if (path == "/translate" || path == "/translate_file" || path == "/v2/translate") {
+    return serving::Method::kHttpTranslate;
+  }
+  for (const auto& [verb, method] : kVerbs) {
+    if (absl::StartsWith(path, "/v1/models/") && absl::EndsWith(path, verb)) {
+      return method;
+    }
+  }
+  return serving::Method::kHttpOther;
+}
+
+bool Unescape(absl::string_view text, std::string& out) {
+  out.clear();
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const absl::string_view digits = text.substr(i + 1, 2);
+    if (digits.size() < 2 || digits == "00" ||
+        !std::all_of(digits.begin(), digits.end(),
+                     [](unsigned char c) { return absl::ascii_isxdigit(c); })) {
+      return false;
+    }
+    out += absl::HexStringToBytes(digits);
+    i += 2;
+  }
+  return true;
+}
+
 // Parses bodies of multipart/form-data (RFC 7578), by which browsers and curl send files:
 //
 //   --BOUNDARY
@@ -11,18 +84,7 @@
 // names, a missing end, bytes after the last boundary are errors), since lenient parsers that
 // differ let a request mean different things to a proxy and to the server; numbers and sizes of
 // parts' heads are bounded.
-#include "server/http/multipart.h"
 
-#include <utility>
-
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "ops/base/status.h"
-
-namespace beamwright::http {
 namespace {
 
 constexpr absl::string_view kPartLineEnd = "\r\n";
