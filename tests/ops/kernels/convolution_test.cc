@@ -14,11 +14,11 @@ namespace beamwright::ops {
 namespace {
 
 using ::testing::HasSubstr;
-using Ints = std::vector<int64_t>;
+using ConvolutionInts = std::vector<int64_t>;
 
-struct Problem {
+struct ConvolutionProblem {
   int64_t items = 1, groups = 1, in = 1, out = 1;  // channels of a group
-  Ints extents, kernel, strides, dilations, begin, end;
+  ConvolutionInts extents, kernel, strides, dilations, begin, end;
   bool constant = true;
 
   Call ToCall(const Tensor& data, const Tensor& filter) const {
@@ -42,8 +42,8 @@ struct Problem {
   }
 };
 
-Problem RandomProblem(Random& random, size_t rank) {
-  Problem p;
+ConvolutionProblem RandomProblem(Random& random, size_t rank) {
+  ConvolutionProblem p;
   p.items = random.Int(1, 3);
   p.groups = random.Int(0, 2) == 0 ? random.Int(2, 4) : 1;
   p.in = random.Int(1, 5);
@@ -63,16 +63,16 @@ Problem RandomProblem(Random& random, size_t rank) {
 // k]. Terms are added by `add` in the order of the filter; those of the padding are left out.
 template <typename Sum = double, typename T>
 std::vector<Sum> Naive(
-    const Problem& p, const std::vector<T>& in, const std::vector<T>& filter,
+    const ConvolutionProblem& p, const std::vector<T>& in, const std::vector<T>& filter,
     Sum (*add)(Sum, Sum, Sum) = [](Sum a, Sum b, Sum sum) { return sum + a * b; }) {
   const size_t rank = p.extents.size();
-  Ints outs;
+  ConvolutionInts outs;
   for (size_t i = 0; i < rank; ++i) {
     outs.push_back((p.extents[i] + p.begin[i] + p.end[i] - (p.kernel[i] - 1) * p.dilations[i] - 1) /
                        p.strides[i] +
                    1);
   }
-  const auto product = [](const Ints& list) {
+  const auto product = [](const ConvolutionInts& list) {
     int64_t result = 1;
     for (const int64_t x : list) result *= x;
     return result;
@@ -114,7 +114,7 @@ std::vector<Sum> Naive(
 TEST(Convolution, EqualsNestedLoops) {
   Random random(1);
   for (int trial = 0; trial < 90; ++trial) {
-    Problem p = RandomProblem(random, static_cast<size_t>(trial % 3 + 1));
+    ConvolutionProblem p = RandomProblem(random, static_cast<size_t>(trial % 3 + 1));
     p.constant = trial % 2 == 0;
     const Tensor data = random.Floats(p.DataShape()), filter = random.Floats(p.FilterShape());
     const Tensor out = RunOne(p.ToCall(data, filter));
@@ -139,7 +139,7 @@ Tensor RandomIntegers(Random& random, const Shape& shape, int64_t least, int64_t
 TEST(Convolution, IntegersAreExactWhateverTheirSize) {
   Random random(3);
   for (int trial = 0; trial < 60; ++trial) {
-    Problem p = RandomProblem(random, static_cast<size_t>(trial % 2 + 1));
+    ConvolutionProblem p = RandomProblem(random, static_cast<size_t>(trial % 2 + 1));
     p.constant = trial % 5 != 4;
     const bool wide = trial % 4 == 1;
     if (wide) {
@@ -175,7 +175,7 @@ TEST(Convolution, IntegersAreExactWhateverTheirSize) {
 
 // Each way that a convolution is computed (ops/kernels/float_convolution.h), with extents that
 // leave rests of each kind: tiles, strips, blocks of rows, channels, positions, items.
-std::vector<std::pair<const char*, Problem>> EachWay() {
+std::vector<std::pair<const char*, ConvolutionProblem>> EachWay() {
   //                                  items, groups, in, out, extents, kernel, strides, dilations,
   //                                  pads at the begin and the end
   return {
@@ -225,13 +225,13 @@ TEST(Convolution, AnElementIsOneChainOfFusedMultiplyAddsInEachWay) {
 // Enough work in each of them that threads share it.
 TEST(Convolution, AnItemIsTheSameAloneAndInABatchForAnyNumberOfThreads) {
   Random random(2);
-  for (Problem p : {
-           Problem{2, 1, 64, 40, {30, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-           Problem{2, 1, 512, 100, {8, 8}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
-           Problem{2, 1, 16, 48, {3000}, {9}, {2}, {1}, {4}, {4}},
-           Problem{2, 60, 1, 1, {40, 80}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
-           Problem{40, 1, 64, 128, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-           Problem{16, 200, 1, 1, {16}, {31}, {1}, {1}, {15}, {15}},
+  for (ConvolutionProblem p : {
+           ConvolutionProblem{2, 1, 64, 40, {30, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+           ConvolutionProblem{2, 1, 512, 100, {8, 8}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+           ConvolutionProblem{2, 1, 16, 48, {3000}, {9}, {2}, {1}, {4}, {4}},
+           ConvolutionProblem{2, 60, 1, 1, {40, 80}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+           ConvolutionProblem{40, 1, 64, 128, {3, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+           ConvolutionProblem{16, 200, 1, 1, {16}, {31}, {1}, {1}, {15}, {15}},
        }) {
     const Tensor data = random.Floats(p.DataShape()), filter = random.Floats(p.FilterShape());
     Call call = p.ToCall(data, filter);
@@ -250,7 +250,7 @@ TEST(Convolution, AnItemIsTheSameAloneAndInABatchForAnyNumberOfThreads) {
 TEST(Convolution, ShapesMayChangeFromCallToCall) {
   Random random(3);
   const Tensor filter = random.Floats({8, 8, 3, 3});
-  Problem p{1, 1, 8, 8, {0, 0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  ConvolutionProblem p{1, 1, 8, 8, {0, 0}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
   p.extents = {5, 5};
   Call call = p.ToCall(random.Floats(p.DataShape()), filter);
   Node node = MakeNode(call);
@@ -287,7 +287,7 @@ TEST(Convolution, SamePaddingPutsTheOddElementWhereItIsAskedFor) {
 // 16-bit results are the f32 result rounded once; f64 is computed as such.
 TEST(Convolution, OtherFloatTypes) {
   Random random(4);
-  Problem p = RandomProblem(random, 2);
+  ConvolutionProblem p = RandomProblem(random, 2);
   const Tensor data = random.Floats(p.DataShape()), filter = random.Floats(p.FilterShape());
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     const Tensor narrow_data = *Convert(data, dtype), narrow_filter = *Convert(filter, dtype);
@@ -316,13 +316,13 @@ TEST(Convolution, OnnxVectors) {
               {vectors.input(0), vectors.input(1)}};
     for (const char* list : {"strides", "dilations", "output_padding"}) {
       if (vectors.values.count(list) > 0)
-        call.attributes.emplace_back(list, std::get<Ints>(vectors.values.at(list)));
+        call.attributes.emplace_back(list, std::get<ConvolutionInts>(vectors.values.at(list)));
     }
     if (vectors.values.count("pads") > 0) {
-      const Ints& pads = std::get<Ints>(vectors.values.at("pads"));
+      const ConvolutionInts& pads = std::get<ConvolutionInts>(vectors.values.at("pads"));
       const auto half = pads.begin() + static_cast<int64_t>(pads.size() / 2);
-      call.attributes.emplace_back("pads_begin", Ints(pads.begin(), half));
-      call.attributes.emplace_back("pads_end", Ints(half, pads.end()));
+      call.attributes.emplace_back("pads_begin", ConvolutionInts(pads.begin(), half));
+      call.attributes.emplace_back("pads_end", ConvolutionInts(half, pads.end()));
     }
     const Tensor out = RunOne(call);
     ASSERT_EQ(out.shape(), vectors.output(0).shape()) << name;
@@ -336,12 +336,12 @@ TEST(Convolution, OnnxVectors) {
 TEST(ConvolutionBackpropData, IsTheTransposeOfConvolution) {
   Random random(5);
   for (int trial = 0; trial < 30; ++trial) {
-    Problem p = RandomProblem(random, static_cast<size_t>(trial % 3 + 1));
+    ConvolutionProblem p = RandomProblem(random, static_cast<size_t>(trial % 3 + 1));
     const Tensor x = random.Floats(p.DataShape()), filter = random.Floats(p.FilterShape());
     const Tensor forward = RunOne(p.ToCall(x, filter));
     const Tensor y = random.Floats(forward.shape());
     // What the strides leave over at the end is the output padding.
-    Ints over;
+    ConvolutionInts over;
     for (size_t i = 0; i < p.extents.size(); ++i) {
       over.push_back(
           (p.extents[i] + p.begin[i] + p.end[i] - (p.kernel[i] - 1) * p.dilations[i] - 1) %
@@ -378,20 +378,23 @@ TEST(Convolution, RefusesWhatCannotBe) {
     EXPECT_THAT(error(data, {2, 3, 3}, {}, "ConvolutionBackpropData"),
                 HasSubstr("must have rank 3 or more"));
   }
-  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", Ints{0}}}), HasSubstr("strides[0]: 0"));
-  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"dilations", Ints{-1}}}),
+  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", ConvolutionInts{0}}}),
+              HasSubstr("strides[0]: 0"));
+  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"dilations", ConvolutionInts{-1}}}),
               HasSubstr("dilations[0]: -1"));
-  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", Ints{1, 1}}}),
+  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"strides", ConvolutionInts{1, 1}}}),
               HasSubstr("2 entries for 1 spatial axes"));
-  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"pads_end", Ints{int64_t{1} << 31}}}),
+  EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"pads_end", ConvolutionInts{int64_t{1} << 31}}}),
               HasSubstr("pads_end[0]"));
-  EXPECT_THAT(error({1, 3, 5}, {200000, 3, 1}, {{"pads_end", Ints{(int64_t{1} << 31) - 1}}}),
-              HasSubstr("more than 2^48 elements"));
+  EXPECT_THAT(
+      error({1, 3, 5}, {200000, 3, 1}, {{"pads_end", ConvolutionInts{(int64_t{1} << 31) - 1}}}),
+      HasSubstr("more than 2^48 elements"));
   EXPECT_THAT(error({1, 3, 5}, {2, 3, 3}, {{"auto_pad", std::string("other")}}),
               HasSubstr("auto_pad"));
   EXPECT_THAT(error({1, 3, 2, 2, 2, 2}, {2, 3, 1, 1, 1, 1}), HasSubstr("4 spatial axes"));
-  EXPECT_THAT(error({1, 2, 1}, {2, 2, 1}, {{"pads_end", Ints{1}}}, "ConvolutionBackpropData"),
-              HasSubstr("leave nothing"));
+  EXPECT_THAT(
+      error({1, 2, 1}, {2, 2, 1}, {{"pads_end", ConvolutionInts{1}}}, "ConvolutionBackpropData"),
+      HasSubstr("leave nothing"));
   EXPECT_THAT(ErrorOf({"Convolution", {I64({1, 1, 1}, {1}), I64({1, 1, 1}, {1})}}),
               HasSubstr("element type i64"));
 }

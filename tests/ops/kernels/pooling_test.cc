@@ -14,21 +14,21 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Ints = std::vector<int64_t>;
+using PoolingInts = std::vector<int64_t>;
 
 // The attributes of an ONNX node as the operator's.
 std::vector<std::pair<std::string, AttributeValue>> Translate(const OnnxVectors& vectors) {
   std::vector<std::pair<std::string, AttributeValue>> result = {
-      {"kernel", std::get<Ints>(vectors.values.at("kernel_shape"))}};
+      {"kernel", std::get<PoolingInts>(vectors.values.at("kernel_shape"))}};
   for (const char* name : {"strides", "dilations"}) {
     if (vectors.values.count(name) > 0)
-      result.emplace_back(name, std::get<Ints>(vectors.values.at(name)));
+      result.emplace_back(name, std::get<PoolingInts>(vectors.values.at(name)));
   }
   if (vectors.values.count("pads") > 0) {
-    const Ints& pads = std::get<Ints>(vectors.values.at("pads"));
+    const PoolingInts& pads = std::get<PoolingInts>(vectors.values.at("pads"));
     const auto half = pads.begin() + static_cast<int64_t>(pads.size() / 2);
-    result.emplace_back("pads_begin", Ints(pads.begin(), half));
-    result.emplace_back("pads_end", Ints(half, pads.end()));
+    result.emplace_back("pads_begin", PoolingInts(pads.begin(), half));
+    result.emplace_back("pads_end", PoolingInts(half, pads.end()));
   }
   if (vectors.values.count("auto_pad") > 0) {
     result.emplace_back("auto_pad", std::get<std::string>(vectors.values.at("auto_pad")));
@@ -91,7 +91,7 @@ TEST(Pooling, OnnxVectors) {
   }
 }
 
-struct Axis {
+struct PoolingAxis {
   int64_t in, kernel, stride, dilation, begin, end, out;
 };
 
@@ -102,15 +102,15 @@ struct Expected {
   double sum = 0;
   int64_t inside = 0, padded = 0;
 };
-Expected Naive(const std::vector<Axis>& axes, const std::vector<float>& plane, int64_t out) {
+Expected Naive(const std::vector<PoolingAxis>& axes, const std::vector<float>& plane, int64_t out) {
   Expected result;
   int64_t positions = 1;
-  for (const Axis& axis : axes) positions *= axis.kernel;
+  for (const PoolingAxis& axis : axes) positions *= axis.kernel;
   for (int64_t k = 0; k < positions; ++k) {
     int64_t rest_k = k, rest_o = out, at = 0, step = 1;
     bool inside = true, padded = true;
     for (size_t i = axes.size(); i-- > 0;) {
-      const Axis& axis = axes[i];
+      const PoolingAxis& axis = axes[i];
       const int64_t x =
           rest_o % axis.out * axis.stride - axis.begin + rest_k % axis.kernel * axis.dilation;
       inside = inside && x >= 0 && x < axis.in;
@@ -137,11 +137,12 @@ TEST(Pooling, EqualsTheDefinition) {
   Random random(1);
   for (int trial = 0; trial < 120; ++trial) {
     const bool ceil = trial % 2 == 1;
-    std::vector<Axis> axes;
-    Ints kernel, strides, dilations, begin, end;
+    std::vector<PoolingAxis> axes;
+    PoolingInts kernel, strides, dilations, begin, end;
     Shape shape = {2, 3};
     for (int i = 0; i <= trial % 3; ++i) {
-      Axis a{random.Int(1, 8), random.Int(1, 3), random.Int(1, 3), random.Int(1, 2), 0, 0, 0};
+      PoolingAxis a{
+          random.Int(1, 8), random.Int(1, 3), random.Int(1, 3), random.Int(1, 2), 0, 0, 0};
       const int64_t window = (a.kernel - 1) * a.dilation + 1;
       a.begin = random.Int(0, window - 1);
       a.end = random.Int(0, window - 1);
@@ -197,9 +198,9 @@ TEST(Pooling, CeilTorchBeginsInsideTheData) {
   // up, 6.
   Call call{"MaxPool",
             {F32({1, 1, 5}, {1, 2, 3, 4, 5})},
-            {{"kernel", Ints{1}},
-             {"strides", Ints{3}},
-             {"pads_end", Ints{1}},
+            {{"kernel", PoolingInts{1}},
+             {"strides", PoolingInts{3}},
+             {"pads_end", PoolingInts{1}},
              {"rounding_type", std::string("ceil")}}};
   EXPECT_THAT(Floats(RunOne(call)), ElementsAre(1, 4, std::numeric_limits<float>::lowest()));
   call.attributes.back().second = std::string("ceil_torch");
@@ -210,10 +211,11 @@ TEST(Pooling, CeilTorchBeginsInsideTheData) {
 TEST(Pooling, WideWindows) {
   Random random(6);
   const Tensor data = random.Floats({2, 1, 3, 200});
-  const std::vector<std::pair<std::string, AttributeValue>> windows = {{"kernel", Ints{1, 70}},
-                                                                       {"strides", Ints{1, 9}},
-                                                                       {"pads_begin", Ints{0, 20}},
-                                                                       {"exclude-pad", true}};
+  const std::vector<std::pair<std::string, AttributeValue>> windows = {
+      {"kernel", PoolingInts{1, 70}},
+      {"strides", PoolingInts{1, 9}},
+      {"pads_begin", PoolingInts{0, 20}},
+      {"exclude-pad", true}};
   const std::vector<float> in = Floats(data);
   const std::vector<float> sums = Floats(RunOne({"AvgPool", {data}, windows}));
   const std::vector<float> most =
@@ -233,8 +235,8 @@ TEST(Pooling, WideWindows) {
 }
 
 TEST(MaxPool, TypesNanAndInfinities) {
-  const std::vector<std::pair<std::string, AttributeValue>> two = {{"kernel", Ints{2}},
-                                                                   {"strides", Ints{2}}};
+  const std::vector<std::pair<std::string, AttributeValue>> two = {{"kernel", PoolingInts{2}},
+                                                                   {"strides", PoolingInts{2}}};
   for (const DType dtype :
        {DType::kF16, DType::kBF16, DType::kF64, DType::kI64, DType::kI32, DType::kI16, DType::kI8,
         DType::kU64, DType::kU32, DType::kU16, DType::kU8}) {
@@ -257,12 +259,13 @@ TEST(MaxPool, HasTheBitsThatItHasWithIndices) {
   Random random(9);
   for (int trial = 0; trial < 200; ++trial) {
     const bool of_pictures = trial % 4 == 0;  // two whole rows, one or two columns
-    const Ints kernel =
-        of_pictures ? Ints{2, random.Int(1, 2)} : Ints{random.Int(1, 3), random.Int(1, 3)};
-    const Ints strides =
-        of_pictures ? Ints{random.Int(1, 3), kernel[1]} : Ints{random.Int(1, 3), random.Int(1, 3)};
-    const Ints begin =
-        of_pictures ? Ints{0, 0} : Ints{random.Int(0, kernel[0] - 1), random.Int(0, kernel[1] - 1)};
+    const PoolingInts kernel = of_pictures ? PoolingInts{2, random.Int(1, 2)}
+                                           : PoolingInts{random.Int(1, 3), random.Int(1, 3)};
+    const PoolingInts strides = of_pictures ? PoolingInts{random.Int(1, 3), kernel[1]}
+                                            : PoolingInts{random.Int(1, 3), random.Int(1, 3)};
+    const PoolingInts begin =
+        of_pictures ? PoolingInts{0, 0}
+                    : PoolingInts{random.Int(0, kernel[0] - 1), random.Int(0, kernel[1] - 1)};
     Tensor data(DType::kF32, {2, 2, random.Int(3, 7), random.Int(3, 80)});
     for (float& x : absl::MakeSpan(data.mutable_data<float>(), data.num_elements())) {
       x = values[random.Int(0, trial % 2 == 0 ? 7 : 3)];
@@ -275,7 +278,7 @@ TEST(MaxPool, HasTheBitsThatItHasWithIndices) {
 }
 
 TEST(Pooling, IndicesCountFromTheAxis) {
-  Call call{"MaxPool", {F32({2, 1, 2}, {1, 2, 4, 3})}, {{"kernel", Ints{2}}}, 2};
+  Call call{"MaxPool", {F32({2, 1, 2}, {1, 2, 4, 3})}, {{"kernel", PoolingInts{2}}}, 2};
   EXPECT_THAT(Integers((*RunAll(call))[1]), ElementsAre(1, 2));
   call.attributes.emplace_back("axis", int64_t{1});
   EXPECT_THAT(Integers((*RunAll(call))[1]), ElementsAre(1, 0));
@@ -287,17 +290,18 @@ TEST(Pooling, RefusesWhatCannotBe) {
     return ErrorOf({op, {F32({1, 1, 4}, {1, 2, 3, 4})}, std::move(attributes)});
   };
   EXPECT_THAT(error({}), HasSubstr("kernel: is required"));
-  EXPECT_THAT(error({{"kernel", Ints{5}}}), HasSubstr("window of 5 does not fit into 4"));
-  EXPECT_THAT(error({{"kernel", Ints{2, 2}}}), HasSubstr("must have rank 4"));
-  EXPECT_THAT(error({{"kernel", Ints{0}}}), HasSubstr("kernel[0]: 0"));
-  EXPECT_THAT(error({{"kernel", Ints{2}}, {"rounding_type", std::string("up")}}),
+  EXPECT_THAT(error({{"kernel", PoolingInts{5}}}), HasSubstr("window of 5 does not fit into 4"));
+  EXPECT_THAT(error({{"kernel", PoolingInts{2, 2}}}), HasSubstr("must have rank 4"));
+  EXPECT_THAT(error({{"kernel", PoolingInts{0}}}), HasSubstr("kernel[0]: 0"));
+  EXPECT_THAT(error({{"kernel", PoolingInts{2}}, {"rounding_type", std::string("up")}}),
               HasSubstr("rounding_type"));
-  EXPECT_THAT(error({{"kernel", Ints{2}}, {"index_element_type", std::string("u8")}}),
+  EXPECT_THAT(error({{"kernel", PoolingInts{2}}, {"index_element_type", std::string("u8")}}),
               HasSubstr("index_element_type: u8"));
-  EXPECT_THAT(ErrorOf({"AvgPool", {I64({1, 1, 1}, {1})}, {{"kernel", Ints{1}}}}),
+  EXPECT_THAT(ErrorOf({"AvgPool", {I64({1, 1, 1}, {1})}, {{"kernel", PoolingInts{1}}}}),
               HasSubstr("element type i64"));
   EXPECT_THAT(
-      ErrorOf({"MaxPool", {*Convert(I64({1, 1, 1}, {1}), DType::kBool)}, {{"kernel", Ints{1}}}}),
+      ErrorOf(
+          {"MaxPool", {*Convert(I64({1, 1, 1}, {1}), DType::kBool)}, {{"kernel", PoolingInts{1}}}}),
       HasSubstr("boolean"));
 }
 

@@ -25,7 +25,7 @@ Tensor Stacked(const std::vector<Tensor>& singles, int axis) {
   return singles.size() == 1 ? singles[0] : RunOne({"Concat", singles, {{"axis", int64_t{axis}}}});
 }
 
-struct Case {
+struct RowsCase {
   std::string op;
   std::vector<Input> inputs;
   RowInfo expected;
@@ -33,7 +33,7 @@ struct Case {
   int num_outputs = 1;
 };
 
-RowInfo Claim(const Case& c) {
+RowInfo Claim(const RowsCase& c) {
   const Operator* op = TestOperators().Find(c.op);
   Call call{c.op, {}, c.attributes, c.num_outputs};
   std::vector<RowInfo> rows;
@@ -52,7 +52,7 @@ RowInfo Claim(const Case& c) {
 }
 
 // Runs R rows stacked and each alone; the claimed stretches must be equal.
-void CheckStacking(const Case& c, Random& random) {
+void CheckStacking(const RowsCase& c, Random& random) {
   std::vector<std::vector<Tensor>> singles;  // [row][input]
   for (int64_t row = 0; row < kRows; ++row) {
     std::vector<Tensor> inputs;
@@ -99,7 +99,7 @@ Input Extent(Tensor tensor) { return {std::move(tensor), kExtentRows}; }
 
 using Mask = std::vector<int64_t>;
 
-std::vector<Case> Separable() {
+std::vector<RowsCase> Separable() {
   const RowInfo front = RowsAt(0, 1);
   const int64_t zero = 0;
   return {
@@ -296,7 +296,7 @@ std::vector<Case> Separable() {
 
 TEST(Rows, ClaimsHoldWhenRowsAreStacked) {
   Random random(1);
-  for (const Case& c : Separable()) {
+  for (const RowsCase& c : Separable()) {
     SCOPED_TRACE(c.op);
     ASSERT_EQ(static_cast<int>(Claim(c).kind), static_cast<int>(c.expected.kind));
     EXPECT_EQ(Claim(c).axis, c.expected.axis);
@@ -306,7 +306,7 @@ TEST(Rows, ClaimsHoldWhenRowsAreStacked) {
 }
 
 TEST(Rows, WhatCantBeShownIsMixed) {
-  const std::vector<Case> cases = {
+  const std::vector<RowsCase> cases = {
       {"Add", {Rows(Float({1, 4})), Fixed(Float({3, 4}))}, kMixedRows},
       {"Add", {Rows(Float({1, 4})), Rows(Float({4, 1}), 1)}, kMixedRows},
       {"Add", {Rows(Float({1, 4})), Rows(Float({4}))}, kMixedRows},
@@ -413,14 +413,14 @@ TEST(Rows, WhatCantBeShownIsMixed) {
        {Rows(Ids({1, 1, 1})), Fixed(Ids({1, 1, 1})), Fixed(Ids({1})), Fixed(Ids({}))},
        kMixedRows},
   };
-  for (const Case& c : cases) {
+  for (const RowsCase& c : cases) {
     EXPECT_EQ(static_cast<int>(Claim(c).kind), static_cast<int>(RowInfo::Kind::kMixed))
         << c.op << " of " << ToString(c.inputs[0].one.shape());
   }
 }
 
 TEST(Rows, FixedStaysFixedAndExtentsStayExtents) {
-  const auto kind = [](const Case& c) { return static_cast<int>(Claim(c).kind); };
+  const auto kind = [](const RowsCase& c) { return static_cast<int>(Claim(c).kind); };
   const int fixed = static_cast<int>(RowInfo::Kind::kFixed);
   const int extent = static_cast<int>(RowInfo::Kind::kExtent);
   EXPECT_EQ(kind({"Add", {Fixed(Float({2})), Fixed(Float({2}))}, {}}), fixed);

@@ -8,8 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/search/frames/naive_frames.h"
-#include "tests/engine/search/frames/run_ctc.h"
-#include "tests/engine/search/frames/run_transducer.h"
+#include "tests/engine/search/frames/run_searches.h"
 
 namespace beamwright::search {
 namespace {

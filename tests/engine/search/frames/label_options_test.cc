@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/engine/search/frames/expect_answers.h"
 #include "tests/engine/search/frames/naive_frames.h"
 #include "tests/engine/search/frames/naive_label_rules.h"
 #include "tests/engine/search/frames/random_frame_options.h"
-#include "tests/engine/search/frames/run_ctc.h"
-#include "tests/engine/search/frames/run_transducer.h"
+#include "tests/engine/search/frames/run_searches.h"
 
 namespace beamwright::search {
 namespace {

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/engine/search/frames/expect_answers.h"
 #include "tests/engine/search/frames/naive_frames.h"
-#include "tests/engine/search/frames/run_transducer.h"
+#include "tests/engine/search/frames/run_searches.h"
 
 namespace beamwright::search {
 namespace {

@@ -1,18 +1,81 @@
+// Scores before the scan of a row: the best of a block, and several rows mixed into one.
+
+#include "ops/kernels/panel_scan.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 
-#include "ops/kernels/panel_scan.h"
+#include "ops/base/vector_isa.h"
 
 namespace beamwright::ops {
 namespace {
 
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+std::vector<TokenScore> Sorted(const std::vector<float>& values, size_t most) {
+  std::vector<TokenScore> all;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] != kNone) {
+      all.push_back({values[i], static_cast<int32_t>(i)});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const TokenScore& a, const TokenScore& b) { return a.value > b.value; });
+  all.resize(std::min(all.size(), most));
+  return all;
+}
+
+class BestScores : public ::testing::TestWithParam<VectorIsa> {
+ protected:
+  const ScopedVectorIsa isa_{GetParam()};
+};
+
+// Blocks of any length, values that tie, that fall, that rise (each one enters) and that are
+// missing, lists shorter and longer than what is ranked at once.
+TEST_P(BestScores, AreThoseOfASort) {
+  std::mt19937 random(5);
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<float> values(static_cast<size_t>(pick(0, 300)));
+    const int kind = pick(0, 4);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto at = static_cast<float>(i);
+      values[i] = kind == 0   ? static_cast<float>(pick(-3, 3))
+                  : kind == 1 ? -at
+                  : kind == 2 ? at
+                              : std::normal_distribution<float>(0, 1e10f)(random);
+      if (kind == 4 && pick(0, 2) == 0) {
+        values[i] = kNone;
+      }
+    }
+    const size_t most = static_cast<size_t>(pick(0, 1) == 0 ? pick(0, 16) : pick(17, 70));
+    std::vector<TokenScore> best;
+    for (size_t first = 0; first < values.size();) {
+      const size_t count =
+          std::min(static_cast<size_t>(pick(0, 1) == 0 ? pick(1, kScanBlock) : kScanBlock),
+                   values.size() - first);
+      KeepBest(absl::MakeConstSpan(values).subspan(first, count), static_cast<int32_t>(first), most,
+               best);
+      first += count;
+    }
+    ASSERT_EQ(best, Sorted(values, most)) << "round " << round << ", most " << most;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, BestScores,
+                         ::testing::Values(VectorIsa::kPlain, VectorIsa::kAvx2,
+                                           VectorIsa::kAvx512));
+
 using ::testing::HasSubstr;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kUnbounded = std::numeric_limits<float>::infinity();
 
 std::vector<double> PlainLogProbs(const std::vector<float>& scores, ScoreKind kind) {
   double sum = 0;
@@ -72,14 +135,14 @@ TEST(MixScores, MeansAreThoseOfTheirFormulas) {
 }
 
 TEST(MixScores, WhatOneCannotSayAllTogetherMay) {
-  const std::vector<float> first = {0, -kInfinity};
+  const std::vector<float> first = {0, -kUnbounded};
   const std::vector<float> second = {std::log(0.5f), std::log(0.5f)};
   std::vector<MixPart> parts = {{first, ScoreKind::kLogProbs, 0.5f},
                                 {second, ScoreKind::kLogProbs, 0.5f}};
   std::vector<float> scratch;
   std::vector<float> logits;
   ASSERT_TRUE(MixScores(absl::MakeSpan(parts), MixKind::kLogProbs, scratch, logits).ok());
-  EXPECT_EQ(logits[1], -kInfinity);
+  EXPECT_EQ(logits[1], -kUnbounded);
   ASSERT_TRUE(MixScores(absl::MakeSpan(parts), MixKind::kProbs, scratch, logits).ok());
   EXPECT_NEAR(logits[1], std::log(0.25), 1e-6);
 }
@@ -95,11 +158,12 @@ TEST(MixScores, BadScoresAreNamedWithTheirDecoder) {
   };
   EXPECT_THAT(error({0, std::nanf("")}, ScoreKind::kLogits),
               HasSubstr("decoder 1: scores[1]: nan"));
-  EXPECT_THAT(error({kInfinity, 0}, ScoreKind::kLogits), HasSubstr("scores[0]: inf"));
+  EXPECT_THAT(error({kUnbounded, 0}, ScoreKind::kLogits), HasSubstr("scores[0]: inf"));
   EXPECT_THAT(error({0, 1}, ScoreKind::kLogProbs), HasSubstr("not a log-probability"));
   EXPECT_THAT(error({0, -1}, ScoreKind::kProbabilities), HasSubstr("not a probability"));
   EXPECT_THAT(error({0}, ScoreKind::kLogits), HasSubstr("decoder 1 gave 1 scores"));
 }
 
 }  // namespace
+
 }  // namespace beamwright::ops

@@ -1,14 +1,101 @@
-#include "tests/engine/search/frames/run_transducer.h"
+#include "tests/engine/search/frames/run_searches.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <set>
 #include <utility>
 
+#include "engine/search/options.h"
 #include "gtest/gtest.h"
 #include "ops/kernels/topk.h"
 
 namespace beamwright::search::frames_testing {
+namespace {
+
+void ExpectTimes(const FrameHypothesis& answer, const NaiveSum& sum) {
+  ASSERT_EQ(answer.times.size(), answer.labels.size());
+  for (size_t i = 0; !sum.is_tied && i < answer.times.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(answer.times[i].first_frame, sum.times[i].frame);
+    EXPECT_EQ(answer.times[i].duration, sum.times[i].duration);
+    EXPECT_NEAR(answer.times[i].log_prob, sum.times[i].log_prob, 2e-5);
+  }
+}
+
+}  // namespace
+
+void ExpectAll(const std::vector<FrameHypothesis>& answers, const NaiveSums& sums, bool is_max,
+               const NaiveGain& gain, double close) {
+  const auto mass = [&](const NaiveSum& sum) {
+    return is_max ? sum.best : std::log(sum.probability);
+  };
+  const std::vector<NaiveAnswer> ranked = Ranked(
+      sums, [&](const Labels& labels, const NaiveSum& sum) { return mass(sum) + gain(labels); });
+  ASSERT_EQ(answers.size(), ranked.size());
+  for (size_t i = 0; i < answers.size(); ++i) {
+    SCOPED_TRACE(i);
+    const FrameHypothesis& answer = answers[i];
+    const auto found = sums.find(answer.labels);
+    ASSERT_NE(found, sums.end());
+    const NaiveSum& sum = found->second;
+    EXPECT_NEAR(answer.score, ranked[i].score, close);  // in the right place
+    EXPECT_NEAR(answer.score, mass(sum) + gain(answer.labels), close);
+    EXPECT_NEAR(answer.merged_log_prob, mass(sum), close);
+    EXPECT_NEAR(answer.log_prob, sum.best, close);
+    ExpectTimes(answer, sum);
+  }
+}
+
+CtcRun::CtcRun(const FrameOptions& options, RowScorers scorers)
+    : scorers_(std::move(scorers)), search_(*FramePlan::Create(options)) {}
+
+void CtcRun::TakeSteps() {
+  histories_.resize(static_cast<size_t>(search_.num_slots()));
+  const absl::Span<const LabelStep> steps = search_.label_steps();
+  for (size_t i = steps.size(); i-- > 0;) {
+    Labels labels;
+    if (steps[i].parent_slot >= 0) {
+      labels = histories_[static_cast<size_t>(steps[i].parent_slot)];
+      labels.push_back(steps[i].label);
+    }
+    histories_[static_cast<size_t>(steps[i].slot)] = labels;
+  }
+}
+
+absl::Status CtcRun::Advance(const std::vector<float>& log_probs) {
+  search_.AddFrames(1);
+  if (scorers_.empty()) {
+    return search_.Advance(log_probs);
+  }
+  TakeSteps();
+  std::vector<FusedRow> fused(search_.rows().size());
+  std::vector<const FusedRow*> views;
+  for (size_t i = 0; i < fused.size(); ++i) {
+    const Labels& history = histories_[static_cast<size_t>(search_.rows()[i].slot)];
+    for (size_t s = 0; s < scorers_.size(); ++s) {
+      const std::vector<float> said = scorers_[s](history);
+      std::copy(said.begin(), said.end(), fused[i].Scores(s, said.size()).begin());
+    }
+    views.push_back(&fused[i]);
+  }
+  return search_.Advance(log_probs, views);
+}
+
+std::vector<FrameHypothesis> RunCtc(const FrameOptions& options, const CtcTable& table,
+                                    const RowScorers& scorers) {
+  CtcRun run(options, scorers);
+  for (const std::vector<float>& row : table) {
+    const absl::Status status = run.Advance(row);
+    if (!status.ok()) {
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+      return {};
+    }
+  }
+  run.search().Finish();
+  EXPECT_TRUE(run.search().done());
+  return run.search().Results();
+}
 
 TransducerRun::TransducerRun(const FrameOptions& options, Joiner joiner, RowScorers scorers)
     : options_(options),

@@ -1,3 +1,7 @@
+// Graphs: attributes of nodes, the size of weights, and families of rows.
+
+#include "ops/graph/graph.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -5,9 +9,55 @@
 #include <random>
 
 #include "ops/graph/operator.h"
+#include "ops/graph/trace.h"
+#include "tests/support/graph_builder.h"
 
 namespace beamwright::ops {
 namespace {
+
+// Copies share what they hold until one of them changes.
+TEST(AttributesTest, ACopyIsItsOwn) {
+  Attributes first;
+  EXPECT_FALSE(first.Has("axis"));
+  EXPECT_TRUE(first.values().empty());
+  first.Set("axis", int64_t{1});
+  Attributes second = first;
+  second.Set("axis", int64_t{2});
+  first.Set("mode", std::string("numpy"));
+  EXPECT_EQ(first.Int("axis", 0).value(), 1);
+  EXPECT_EQ(second.Int("axis", 0).value(), 2);
+  EXPECT_FALSE(second.Has("mode"));
+  const Attributes third = first;
+  first = Attributes();
+  EXPECT_FALSE(first.Has("axis"));
+  EXPECT_EQ(third.Int("axis", 0).value(), 1);
+}
+
+using testing_support::GraphBuilder;
+
+Tensor Zeros(const Shape& shape) { return Tensor::Zeros(DType::kF32, shape); }
+
+TEST(CountWeights, LeavesOutVectorsAndTablesOfWhichRowsAreRead) {
+  GraphBuilder graph;
+  const ValueId ids = graph.Parameter("ids", DType::kI64, {3});
+  const ValueId axis = graph.Int(0);
+  const ValueId table = graph.Constant(Zeros({10, 4}));
+  const ValueId rows = graph.Add("Gather", {table, ids, axis});
+  const ValueId product = graph.Add("MatMul", {rows, graph.Constant(Zeros({4, 5}))});
+  graph.Result("y", graph.Add("Add", {product, graph.Constant(Zeros({5}))}));
+  EXPECT_EQ(CountWeights(graph.Build()), 4 * 5);
+}
+
+// A table that is multiplied, too, as by tied weights.
+TEST(CountWeights, CountsTablesThatAreMultiplied) {
+  GraphBuilder graph;
+  const ValueId ids = graph.Parameter("ids", DType::kI64, {3});
+  const ValueId axis = graph.Int(0);
+  const ValueId table = graph.Constant(Zeros({10, 4}));
+  const ValueId rows = graph.Add("Gather", {table, ids, axis});
+  graph.Result("y", graph.Add("MatMul", {rows, table}, {{"transpose_b", true}}));
+  EXPECT_EQ(CountWeights(graph.Build()), 10 * 4);
+}
 
 using ::testing::ElementsAre;
 
@@ -64,4 +114,5 @@ TEST(RowFamilies, HoldEveryRowOnce) {
 }
 
 }  // namespace
+
 }  // namespace beamwright::ops
