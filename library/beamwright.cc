@@ -1,8 +1,11 @@
 // The C interface over ProcessModel. Nothing is thrown across it.
+
 #include "include/beamwright/beamwright.h"
 
 #include <google/protobuf/stubs/logging.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -10,11 +13,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "engine/bundle/bounds.h"
 #include "engine/model/precision.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
-#include "library/forks.h"
 #include "library/process_model.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
@@ -25,6 +28,50 @@ struct beamwright_model {
 
 namespace beamwright::library {
 namespace {
+
+// Whether this process was forked from one that has loaded a model. The engine's threads do not
+// survive a fork, and locks that they held stay held in the child: a thread that waited there for
+// an answer, or for such a lock, would wait for ever.
+
+// Says that a model is loaded in this process from here on. FailedPrecondition as CheckForks.
+absl::Status EnterProcess();
+
+// FailedPrecondition (reason FORKED) in a process that was forked after EnterProcess. Takes no
+// lock and allocates only for the error.
+absl::Status CheckForks();
+
+// Set by the first load; a fork makes kParent of kHere in the child.
+enum State { kUnused, kHere, kParent };
+std::atomic<int> state{kUnused};
+
+void AfterForkInChild() {
+  if (state.load(std::memory_order_relaxed) == kHere) {
+    state.store(kParent, std::memory_order_relaxed);
+  }
+}
+
+absl::Status EnterProcess() {
+  BW_RETURN_IF_ERROR(CheckForks());
+  // Once in the life of the library; what is unloaded is taken from the list by the C library.
+  static const int error = pthread_atfork(nullptr, nullptr, AfterForkInChild);
+  if (error != 0) {
+    return absl::ResourceExhaustedError("no memory to watch for forks");
+  }
+  state.store(kHere, std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status CheckForks() {
+  if (state.load(std::memory_order_relaxed) != kParent) {
+    return absl::OkStatus();
+  }
+  return status::WithReason(
+      absl::FailedPreconditionError(
+          "this process was forked from one that had loaded a model, and the threads that decode "
+          "do not survive a fork; load models after the fork alone, or start processes by exec "
+          "('spawn' or 'forkserver' in Python's multiprocessing)"),
+      status::reason::kForked);
+}
 
 constexpr char kNoMemory[] = "out of memory";
 
@@ -155,6 +202,7 @@ absl::StatusOr<LoadOptions> ReadOptions(const beamwright_options* given) {
 }
 
 }  // namespace
+
 }  // namespace beamwright::library
 
 using beamwright::library::Call;

@@ -16,8 +16,6 @@
 // for models of words whose words become tokens later.
 //
 // UnpackGzip unpacks files in memory, with a bound on how much they may grow.
-#include "engine/fusion/arpa.h"
-
 #include <zlib.h>
 
 #include <algorithm>
@@ -33,6 +31,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/fusion/ngram_files.h"
 #include "ops/base/status.h"
 
 namespace beamwright::fusion {

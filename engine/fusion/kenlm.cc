@@ -4,8 +4,6 @@
 // read once. Numbers are packed from the lowest bit on, of each node: the word, 31 bits of the
 // probability (its sign is known), and but for the highest order 32 bits of the back-off and the
 // beginning. lm/trie.hh and lm/binary_format.cc of KenLM write this.
-#include "engine/fusion/kenlm.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "engine/fusion/kenlm_probing.h"
+#include "engine/fusion/ngram_files.h"
 #include "ops/base/status.h"
 
 namespace beamwright::fusion {

@@ -6,8 +6,6 @@
 // words, the last one first. Notes are atomic: threads that note the same bucket at once write the
 // same word and states whose last words agree as far as they are read.
 // lm/search_hashed.hh, lm/vocab.cc and util/probing_hash_table.hh of KenLM define the tables.
-#include "engine/fusion/kenlm_probing.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -17,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "engine/fusion/ngram_files.h"
 #include "ops/base/status.h"
 
 namespace beamwright::fusion {

@@ -21,7 +21,6 @@
 #include "ops/graph/graph.h"
 #include "ops/graph/inference.h"
 #include "ops/graph/inference_parts.h"
-#include "ops/graph/loop_inference.h"
 #include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {

@@ -20,8 +20,6 @@
 // Where items run apart (Items::kApart) the body sees one item: shapes without the first axis
 // (SeenShape). An If has two bodies and no states: PrepareBranch, and InferBranchOutputs, which
 // keeps what both branches allow.
-#include "ops/graph/loop_inference.h"
-
 #include <algorithm>
 
 #include "ops/base/status.h"

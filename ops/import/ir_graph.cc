@@ -3,7 +3,7 @@
 // 1. The XML becomes layers and edges (ReadNet), and edges become sources, in an order in which
 // each
 //    layer comes behind what it reads (WireNet).
-// 2. Each layer becomes a node by its line in the vocabulary (ir_layers.h): its attributes are
+// 2. Each layer becomes a node by its line in the vocabulary (ir_graph.h): its attributes are
 //    parsed, its inputs looked up (AppendLayer).
 // 3. What the vocabulary cannot say: constants, results, loops, branches, old forms of LSTMCell and
 //    GatherND (Finish). Sequences and attention become several nodes, Identity none, variables a
@@ -24,8 +24,7 @@
 #include "ops/graph/graph.h"
 #include "ops/graph/inference.h"
 #include "ops/import/ir_constant.h"
-#include "ops/import/ir_layers.h"
-#include "ops/import/ir_loop.h"
+#include "ops/import/ir_graph.h"
 #include "ops/import/ir_net.h"
 
 namespace beamwright::ops {

@@ -9,8 +9,6 @@
 //
 // An attribute with its neutral value is dropped; an unknown one stays in the node as text, and the
 // operator refuses it by name.
-#include "ops/import/ir_layers.h"
-
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -24,6 +22,7 @@
 #include "ops/base/status.h"
 #include "ops/graph/rewrite.h"
 #include "ops/import/import_options.h"
+#include "ops/import/ir_graph.h"
 #include "ops/import/recurrent_sequence.h"
 #include "ops/kernels/attention.h"
 #include "ops/kernels/convolution.h"

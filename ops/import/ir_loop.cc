@@ -27,8 +27,6 @@
 //
 // Every port that lacks a rule, has two, or names a layer that is not in the body is an error that
 // names the rule, since files are input from outside.
-#include "ops/import/ir_loop.h"
-
 #include <algorithm>
 #include <pugixml.hpp>
 #include <string>
@@ -39,6 +37,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "ops/import/ir_graph.h"
 
 namespace beamwright::ops {
 

@@ -1,9 +1,8 @@
-#include "ops/kernels/depthwise.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "ops/kernels/float_convolution.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strided_copy.h"
 #include "ops/kernels/tiles.h"

@@ -5,10 +5,11 @@
 // 1. RunRows, for few positions and a constant filter: im2col. Each output position becomes a row
 //    of its operands (MakeRows), the packed filter is the weight of a GEMM, and the result is
 //    transposed to channels.
-// 2. RunChannelLanes (depthwise.h): lanes of a vector are channels, where LanesAreChannels says
+// 2. RunChannelLanes (float_convolution.h): lanes of a vector are channels, where LanesAreChannels
+// says
 //    so.
 // 3. RunTaps, for one input channel and few outputs: each kernel position is a shifted plane that
-//    is added (depthwise.h).
+//    is added (float_convolution.h).
 // 4. RunStrips, for all others: positions are packed into strips of 32 (PackStrip), and the
 //    filter's rows are multiplied by them (strip_product.h). A panel of strips and a block of
 //    filters stay in the second cache.
@@ -23,7 +24,7 @@
 #include <cmath>
 
 #include "ops/kernels/convolution_tiles.h"
-#include "ops/kernels/depthwise.h"
+#include "ops/kernels/float_convolution.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_product.h"
 #include "ops/kernels/tiles.h"

@@ -15,8 +15,6 @@
 //     data: {"id":"cmpl-1","choices":[{"index":0,"text":" is Paris","finish_reason":null}]}
 //     data: {"id":"cmpl-1","choices":[{"index":0,"text":".","finish_reason":"length"}]}
 //     data: [DONE]
-#include "server/http/completion.h"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -31,6 +29,7 @@
 #include "ops/base/json_writer.h"
 #include "ops/base/utf8.h"
 #include "server/http/event_queue.h"
+#include "server/http/routes.h"
 #include "server/serving/decode.h"
 #include "server/serving/decode_stream.h"
 

@@ -10,8 +10,6 @@
 // 4. ReadStops, ReadBias: stop strings; a bias of -100 bans a token.
 // 5. Members that cannot be served are errors and not ignored (presence_penalty, suffix), unless
 //    their value changes nothing.
-#include "server/http/completion_json.h"
-
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -27,6 +25,7 @@
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 #include "server/http/request_json.h"
+#include "server/http/routes.h"
 
 namespace beamwright::http {
 namespace {

@@ -4,8 +4,6 @@
 // Members that would change the result and are not supported (glossary_id, formality other than
 // default and prefer_*) are faults; others that are unknown are ignored. InDeepLMembers renames the
 // fields in error messages to the members that the caller wrote.
-#include "server/http/deepl_json.h"
-
 #include <set>
 
 #include "absl/strings/ascii.h"

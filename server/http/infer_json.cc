@@ -14,8 +14,6 @@
 // Writing (WriteInferBody): outputs as flat lists, or behind the JSON where the request asked for
 // that, by output or for all. Numbers of JSON are doubles: integers from 2^53 on are refused, and
 // must be sent as bytes.
-#include "server/http/infer_json.h"
-
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -31,6 +29,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
+#include "server/http/routes.h"
 #include "server/oip/input_tensor.h"
 
 namespace beamwright::http {

@@ -1,5 +1,3 @@
-#include "server/http/management_json.h"
-
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -12,6 +10,7 @@
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 #include "server/http/replies.h"
+#include "server/http/routes.h"
 
 namespace beamwright::http {
 namespace {

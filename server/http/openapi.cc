@@ -11,8 +11,6 @@
 // protobuf's JSON form has them, and range, default, unit and text by the field's rule
 // (rule.proto). A new option of decode.proto therefore appears in the document and on the page
 // without a change here. Keys with x- are what the page reads.
-#include "server/http/openapi.h"
-
 #include <set>
 #include <utility>
 #include <vector>
@@ -25,6 +23,7 @@
 #include "engine/bundle/rules.h"
 #include "google/protobuf/any.pb.h"
 #include "ops/base/json_writer.h"
+#include "server/http/routes.h"
 
 namespace beamwright::http {
 namespace {

@@ -23,7 +23,6 @@
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
-#include "server/http/deepl_json.h"
 #include "server/http/replies.h"
 #include "server/http/request_parts.h"
 #include "server/http/translate_json.h"

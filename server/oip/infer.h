@@ -8,6 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "beamwright/v1/decode.pb.h"
+#include "google/protobuf/map.h"
 #include "inference/grpc_service.pb.h"
 #include "server/serving/decode.h"
 
@@ -56,6 +58,25 @@ absl::StatusOr<inference::ModelInferResponse> WriteInferResponse(
     const AnswerForm& form, const v1::DecodeResponse& response);
 
 inline constexpr int64_t kMaxAnswerBytes = int64_t{256} << 20;
+
+// Parameters of an inference request: decode options by the names of their fields, and the few
+// names that the protocol reserves.
+
+struct Parameters {
+  v1::DecodeOptions options;
+  absl::Duration timeout = absl::InfiniteDuration();
+  int priority = 0;  // 0: none is asked for; else as engine::CallOptions has it
+};
+
+// Every field of DecodeOptions is a parameter of its name: numbers and bools as such, enums by
+// their short name ("pow"), repeated fields and messages as strings in protobuf's JSON form; a
+// number may also be a string. `timeout` is in microseconds; `priority` is 1 (first) to 3,
+// more counts as 3, 0 as none; sequence_* (sequences.h) and what clients set for themselves is
+// passed over.
+// InvalidArgument naming the parameter: of the wrong type, or unknown. Ranges are checked with the
+// options.
+absl::StatusOr<Parameters> ReadParameters(
+    const google::protobuf::Map<std::string, inference::InferParameter>& parameters);
 
 }  // namespace beamwright::oip
 

@@ -1,6 +1,6 @@
 // ReadInferRequest: an inference request of the Open Inference Protocol becomes a DecodeJob.
 //
-// 1. The model, the parameters (parameters.h: options, timeout, priority), and the tensors
+// 1. The model, the parameters (infer.h: options, timeout, priority), and the tensors
 //    (input_tensor.h: types, shapes, raw or typed contents).
 // 2. ReadOutputs: which tensors the answer has; outputs may be asked for by name, and attention or
 //    words are then switched on in the options (AskForOutputs).
@@ -29,7 +29,6 @@
 #include "ops/base/status.h"
 #include "server/oip/infer.h"
 #include "server/oip/input_tensor.h"
-#include "server/oip/parameters.h"
 #include "server/oip/service.h"
 
 namespace beamwright::oip {

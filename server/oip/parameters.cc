@@ -7,8 +7,6 @@
 // holds its value exactly (WholeNumber, Number): JSON has only doubles, and some clients send all
 // values as strings. Lists and messages are strings in JSON form, read with the same bounds and
 // strictness as a JSON request (SetFromJson).
-#include "server/oip/parameters.h"
-
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -24,6 +22,7 @@
 #include "engine/request/tenant.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "server/oip/infer.h"
 
 namespace beamwright::oip {
 namespace {

@@ -6,11 +6,10 @@
 // at most: of changes that come during it, only the last is sent, after it (next_, sent_).
 //
 // The call deletes itself in OnDone, which gRPC calls once, last; there it also leaves the watches.
-#include "server/rpc/health_service.h"
-
 #include "ops/base/status.h"
 #include "server/rpc/call_counts.h"
 #include "server/rpc/raw_message.h"
+#include "server/rpc/services.h"
 
 namespace beamwright::rpc {
 namespace {

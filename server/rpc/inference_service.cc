@@ -1,11 +1,10 @@
-#include "server/rpc/inference_service.h"
-
 #include <type_traits>
 #include <utility>
 
 #include "engine/status/wire_status.h"
 #include "server/rpc/decode_call.h"
 #include "server/rpc/raw_message.h"
+#include "server/rpc/services.h"
 #include "server/rpc/unknown_call.h"
 
 namespace beamwright::rpc {

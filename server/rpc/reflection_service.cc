@@ -1,10 +1,9 @@
-#include "server/rpc/reflection_service.h"
-
 #include <grpcpp/support/status_code_enum.h>
 
 #include "google/protobuf/descriptor.pb.h"
 #include "ops/base/status.h"
 #include "server/rpc/raw_message.h"
+#include "server/rpc/services.h"
 
 namespace beamwright::rpc {
 

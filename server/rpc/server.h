@@ -21,9 +21,6 @@
 #include "server/rpc/connection_watch.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/grpc_limits.h"
-#include "server/rpc/health_service.h"
-#include "server/rpc/inference_service.h"
-#include "server/rpc/reflection_service.h"
 #include "server/rpc/services.h"
 #include "server/rpc/unknown_call.h"
 

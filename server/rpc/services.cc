@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "server/rpc/decode_call.h"
-#include "server/rpc/recognize_call.h"
 #include "server/rpc/stream_calls.h"
 #include "server/serving/decode.h"
 #include "server/serving/scorer.h"

@@ -54,6 +54,18 @@ absl::StatusOr<Document> ParseDocument(absl::string_view text, const v1::Transla
 // The document with these texts in the place of its units.
 std::string WriteDocument(const Document& document, absl::Span<const MarkedText> units);
 
+// Subtitles (SubRip, WebVTT) and catalogues of gettext as documents.
+
+// A unit for each cue; its translation has as many lines. In WebVTT texts have entities.
+absl::StatusOr<Document> ParseSubtitles(absl::string_view text, bool is_vtt);
+
+// A unit for each message without a translation; its forms of plural are those of msgid and
+// msgid_plural. InvalidArgument: a string that is not quoted, with its line.
+absl::StatusOr<Document> ParsePo(absl::string_view text);
+
+// A string of a catalogue, with quotation marks.
+std::string QuotedForPo(absl::string_view text);
+
 }  // namespace beamwright::translate
 
 #endif  // BEAMWRIGHT_SERVER_TRANSLATE_MARKUP_H_

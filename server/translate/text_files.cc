@@ -9,8 +9,6 @@
 // ParsePo: an entry whose msgstr is empty gets a unit with the text of its msgid (or msgid_plural
 // for forms after the first); entries that are translated, and the head (empty msgid), are kept.
 // Strings may go on over several quoted lines.
-#include "server/translate/text_files.h"
-
 #include <utility>
 #include <vector>
 
@@ -19,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
+#include "server/translate/markup.h"
 #include "server/translate/tag.h"
 #include "server/translate/unit_builder.h"
 

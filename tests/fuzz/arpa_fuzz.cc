@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/fusion/arpa.h"
-#include "engine/fusion/kenlm.h"
+#include "engine/fusion/ngram_files.h"
 #include "ops/base/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -17,7 +17,7 @@
 #include "absl/synchronization/notification.h"
 #include "ops/base/check.h"
 #include "ops/base/rapidjson.h"
-#include "server/http/infer_json.h"
+#include "server/http/routes.h"
 #include "server/oip/input_tensor.h"
 #include "server/oip/service.h"
 #include "tests/fuzz/served_models.h"

@@ -6,8 +6,8 @@
 
 #include "beamwright/v1/decode.pb.h"
 #include "engine/bundle/proto_text.h"
-#include "server/http/infer_json.h"
 #include "server/http/message_json.h"
+#include "server/http/routes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "ops/base/utf8.h"
-#include "server/http/deepl_json.h"
 #include "server/http/translate_json.h"
 #include "server/translate/markup.h"
 #include "server/translate/office_files.h"

@@ -1,12 +1,11 @@
 // ARPA files: what is read, and what is refused, with its line.
-#include "engine/fusion/arpa.h"
-
 #include <cmath>
 #include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/fusion/ngram_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

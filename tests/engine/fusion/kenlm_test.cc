@@ -1,8 +1,6 @@
 // KenLM's binary files against the ARPA files that they were made from, and against scores that
 // KenLM's Python package computes. data/ has what `build_binary` of KenLM 0.3.0 writes: words.trie
 // and words.probing of words.arpa, wordless.* with -v, holes.probing with -p 4, and so on.
-#include "engine/fusion/kenlm.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "engine/fusion/arpa.h"
+#include "engine/fusion/ngram_files.h"
 
 namespace beamwright::fusion {
 namespace {

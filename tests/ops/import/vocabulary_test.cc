@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/import/ir_layers.h"
+#include "ops/import/ir_graph.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"

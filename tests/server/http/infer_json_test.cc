@@ -1,5 +1,3 @@
-#include "server/http/infer_json.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/http/message_json.h"
+#include "server/http/routes.h"
 
 namespace beamwright::http {
 namespace {

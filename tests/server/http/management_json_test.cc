@@ -1,13 +1,12 @@
 // JSON of calls that manage a server: log settings, the model repository, status.
 
-#include "server/http/management_json.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include "absl/time/time.h"
+#include "server/http/routes.h"
 
 namespace beamwright::http {
 namespace {

@@ -1,5 +1,3 @@
-#include "server/http/openapi.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "beamwright/v1/decode.pb.h"
+#include "server/http/routes.h"
 
 namespace beamwright::http {
 namespace {

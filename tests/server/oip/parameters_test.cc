@@ -1,9 +1,8 @@
-#include "server/oip/parameters.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
+#include "server/oip/infer.h"
 #include "server/oip/log_settings.h"
 
 namespace beamwright::oip {

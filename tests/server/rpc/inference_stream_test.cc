@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "ops/base/fault_point.h"
-#include "server/rpc/inference_service.h"
 #include "server/rpc/raw_message.h"
+#include "server/rpc/services.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"
 

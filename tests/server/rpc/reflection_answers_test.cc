@@ -3,7 +3,7 @@
 
 #include "beamwright/v1/decode.pb.h"
 #include "google/protobuf/descriptor.pb.h"
-#include "server/rpc/reflection_service.h"
+#include "server/rpc/services.h"
 
 namespace beamwright::rpc {
 namespace {

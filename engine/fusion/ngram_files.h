@@ -1,10 +1,10 @@
-// KenLM's binary files (format version 5): what all of them share, and probing files,
-// build_binary's default, which are served from their hash tables. Private to kenlm.cc.
-#ifndef BEAMWRIGHT_ENGINE_FUSION_KENLM_PROBING_H_
-#define BEAMWRIGHT_ENGINE_FUSION_KENLM_PROBING_H_
+// Files of n-gram models: ARPA's text, and KenLM's binary files, tries and probing files.
+#ifndef BEAMWRIGHT_ENGINE_FUSION_NGRAM_FILES_H_
+#define BEAMWRIGHT_ENGINE_FUSION_NGRAM_FILES_H_
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +16,60 @@
 #include "engine/fusion/ngram_model.h"
 
 namespace beamwright::fusion {
+
+// ReadArpa: n-gram models as SRILM, KenLM and others write them: a header "\data\" with a line
+// "ngram N=COUNT" for each order; for each order a section "\N-grams:" of lines with the decimal
+// logarithm of a probability, N words and perhaps a back-off weight; "\end\" at the end.
+
+// content: of the file. token_of: the token that a word is, -1 if none; not asked for <s>, </s> and
+// <unk> (also <UNK>). N-grams with words that are not tokens can never occur and are left out.
+//
+// InvalidArgument naming the line: what is no ARPA file, counts that do not fit what follows or
+// cannot, logarithms that are not finite numbers or above 0 (probabilities), a back-off weight of
+// the highest order; no unigram of any token; and what NgramModel::Create refuses. Memory is in
+// proportion to the content, not to what its header promises.
+absl::StatusOr<std::shared_ptr<const NgramModel>> ReadArpa(
+    absl::string_view content, const NgramVocabulary& vocabulary,
+    const std::function<int32_t(absl::string_view)>& token_of);
+
+// The words of the file's unigrams in their order, without <s>, </s> and <unk>. InvalidArgument: as
+// ReadArpa of the header and the unigrams' form.
+absl::StatusOr<std::vector<std::string>> ReadArpaWords(absl::string_view content);
+
+// The text of a file that gzip has packed. InvalidArgument: it is cut short or damaged, or is more
+// than 200 times as large as its packed form, which no language model is.
+absl::StatusOr<std::string> UnpackGzip(absl::string_view packed);
+bool IsGzip(absl::string_view content);
+
+// ReadKenlm: the binary files of KenLM, of format version 5. A trie (build_binary trie) is read
+// into lists; a probing file, build_binary's default, is served from its hash tables.
+// Words whose texts the file does not have are found by their hashes.
+
+bool IsKenlm(absl::string_view content);
+
+// Whether the words' texts are in the file, as they are unless it was built with -v.
+// InvalidArgument: another kind or version of file, by its name, with what to give in its place.
+absl::StatusOr<bool> KenlmHasWords(absl::string_view content);
+
+struct KenlmTokens {
+  std::function<int32_t(absl::string_view)> token_of;  // as for ReadArpa
+  std::function<std::string(int32_t)> word_of;         // its inverse; for files without texts
+};
+
+// As ReadArpa. InvalidArgument: as KenlmHasWords; a file without texts of which fewer than half the
+// words are tokens; sizes and places that do not fit the file; what NgramModel::Create refuses.
+// Nothing is allocated before the header's counts are found to fit the file's size. A probing file
+// is kept, with 8 bytes for each bucket that a search has come to; MostOfTokens is then a bound
+// that is wider than a trie's.
+absl::StatusOr<std::shared_ptr<const NgramModel>> ReadKenlm(std::string content,
+                                                            const NgramVocabulary& vocabulary,
+                                                            const KenlmTokens& tokens);
+
+// As ReadArpaWords; of a file with texts.
+absl::StatusOr<std::vector<std::string>> ReadKenlmWords(absl::string_view content);
+
+// KenLM's binary files (format version 5): what all of them share, and probing files,
+// build_binary's default, which are served from their hash tables.
 
 // What all binary files of KenLM share (format version 5): a header with a count of n-grams for
 // each order, the hash of a word's text, and the words' texts at the end of the file.
@@ -94,4 +148,4 @@ absl::StatusOr<std::shared_ptr<const NgramModel>> ServeProbing(
 
 }  // namespace beamwright::fusion
 
-#endif  // BEAMWRIGHT_ENGINE_FUSION_KENLM_PROBING_H_
+#endif  // BEAMWRIGHT_ENGINE_FUSION_NGRAM_FILES_H_
