@@ -1,6 +1,6 @@
 // Reads n-gram models in the ARPA format:
 //
-//   \data\
+//   \data\          (headers stand between backslashes)
 //   ngram 1=4
 //   ngram 2=2
 //
@@ -8,7 +8,7 @@
 //   -1.2  the   -0.3          log10 probability, words, log10 back-off weight
 //   \2-grams:
 //   -0.4  the cat
-//   \end\
+//   \end\           (the last line)
 //
 // ReadCounts bounds the counts by what the rest of the file can hold, ReadSection reads the n-grams
 // of one order and compares their number. Words become tokens by `token_of`; an n-gram with a word

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
 #include "engine/status/fault.h"
+#include "server/http/routes.h"
 
 namespace beamwright::http {
 namespace {
@@ -128,6 +129,41 @@ TEST(ReadRequestTest, AnswersAsProtobufWhereThatAnswers) {
     }
   }
   EXPECT_GT(taken, 100);
+}
+
+// A Struct takes some 300 bytes for a value of two characters.
+TEST(ReadObjectTest, ValuesAreCountedBeforeTheyAreRead) {
+  const auto list = [](size_t values) {
+    std::string body = R"({"a": [1)";
+    for (size_t i = 1; i < values; ++i) {
+      body += ",1";
+    }
+    return body + "]}";
+  };
+  EXPECT_TRUE(ReadObject(list(1 << 17)).ok());
+  EXPECT_THAT(std::string(ReadObject(list((1 << 17) + 1)).status().message()), HasSubstr("131072"));
+}
+
+TEST(ReadCompletionBodyTest, BiasesAreBounded) {
+  const auto body = [](int biases) {
+    std::string text = R"({"model": "m", "prompt": "a", "logit_bias": {)";
+    for (int i = 0; i < biases; ++i) {
+      absl::StrAppend(&text, i == 0 ? "" : ",", "\"", i, "\": -100");
+    }
+    return text + "}}";
+  };
+  EXPECT_TRUE(ReadCompletionBody(body(16384)).ok()) << ReadCompletionBody(body(16384)).status();
+  EXPECT_THAT(std::string(ReadCompletionBody(body(16385)).status().message()),
+              HasSubstr("logit_bias: has 16385 tokens; at most 16384 are allowed"));
+}
+
+TEST(ReadCompletionBodyTest, SomeUnknownMembersAreNamedAndNotAll) {
+  std::string body = R"({"model": "m", "prompt": "a")";
+  for (int i = 0; i < 1000; ++i) {
+    absl::StrAppend(&body, ",\"x", i, "\": 1");
+  }
+  const status::Faults faults = status::FaultsOf(ReadCompletionBody(body + "}").status());
+  EXPECT_EQ(faults.size(), 20u);
 }
 
 }  // namespace

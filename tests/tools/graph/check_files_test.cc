@@ -208,7 +208,7 @@ TEST(CheckFiles, OnnxNodesInBodiesAreListed) {
                 "Loop 'loop': If 'deep', then branch: FancyDeep 'deepest'"});
 }
 
-std::string Ports(const char* tag, const std::vector<int>& ids) {
+std::string PortsOf(const char* tag, const std::vector<int>& ids) {
   std::string text = absl::StrCat("<", tag, ">");
   for (const int id : ids) {
     absl::StrAppend(
@@ -232,13 +232,13 @@ std::string Parameter(int id, const std::string& type, const std::string& shape)
 
 // One input, port 0; one output, port 1.
 std::string Unary(int id, const std::string& name, const std::string& type) {
-  return Layer(id, name, type, Ports("input", {0}) + Ports("output", {1}));
+  return Layer(id, name, type, PortsOf("input", {0}) + PortsOf("output", {1}));
 }
 
 // parameter 0 -> layer 1 -> result 2.
 std::string Chain(const std::string& layer) {
   return absl::StrCat(
-      "<layers>", Parameter(0, "f32", "2"), layer, Layer(2, "r", "Result", Ports("input", {0})),
+      "<layers>", Parameter(0, "f32", "2"), layer, Layer(2, "r", "Result", PortsOf("input", {0})),
       "</layers><edges><edge from-layer=\"0\" from-port=\"0\" to-layer=\"1\" to-port=\"0\"/>"
       "<edge from-layer=\"1\" from-port=\"1\" to-layer=\"2\" to-port=\"0\"/></edges>");
 }
@@ -251,16 +251,16 @@ std::string PortMap(const char* tag, int input_port, int output_port) {
 
 TEST(CheckFiles, LayersInBodiesAreListed) {
   const std::string branches = absl::StrCat(
-      Ports("input", {0, 1}), Ports("output", {2}), PortMap("then_port_map", 1, 2),
+      PortsOf("input", {0, 1}), PortsOf("output", {2}), PortMap("then_port_map", 1, 2),
       PortMap("else_port_map", 1, 2), "<then_body>", Chain(Unary(1, "then", "FancyThen")),
       "</then_body><else_body>", Chain(Unary(1, "else", "FancyElse")), "</else_body>");
   const std::string loop =
-      absl::StrCat(Ports("input", {0}), Ports("output", {1}), PortMap("port_map", 0, 1), "<body>",
-                   Chain(Unary(1, "inner", "FancyInner")), "</body>");
+      absl::StrCat(PortsOf("input", {0}), PortsOf("output", {1}), PortMap("port_map", 0, 1),
+                   "<body>", Chain(Unary(1, "inner", "FancyInner")), "</body>");
   const std::string xml = absl::StrCat(
       "<net name=\"n\" version=\"11\"><layers>", Parameter(0, "f32", "2"),
       Parameter(1, "boolean", ""), Unary(2, "top", "Fancy"), Layer(3, "branches", "If", branches),
-      Layer(4, "loop", "TensorIterator", loop), Layer(5, "y", "Result", Ports("input", {0})),
+      Layer(4, "loop", "TensorIterator", loop), Layer(5, "y", "Result", PortsOf("input", {0})),
       "</layers><edges>", "<edge from-layer=\"0\" from-port=\"0\" to-layer=\"2\" to-port=\"0\"/>",
       "<edge from-layer=\"1\" from-port=\"0\" to-layer=\"3\" to-port=\"0\"/>",
       "<edge from-layer=\"2\" from-port=\"1\" to-layer=\"3\" to-port=\"1\"/>",
