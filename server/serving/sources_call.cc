@@ -10,11 +10,12 @@ absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_
   return core.quarantine().Check(model, now);
 }
 
+bool HasPattern(const v1::DecodeOptions& options) {
+  return options.has_regex() || options.has_json_schema();
+}
+
 bool TakeLongToRead(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
-  const auto has_pattern = [](const v1::DecodeOptions& some) {
-    return some.has_regex() || some.has_json_schema();
-  };
-  return (has_pattern(options) || has_pattern(model.config().default_options())) &&
+  return (HasPattern(options) || HasPattern(model.config().default_options())) &&
          model.parts().resolved_options.Find(options.SerializeAsString()) == nullptr;
 }
 

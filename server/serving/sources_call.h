@@ -40,6 +40,8 @@ absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_
                           const char* verb, absl::Time now);
 // The engine's options for a call, and for no other: its sources take turns as one.
 engine::CallOptions EngineOptions(Core& core, const Caller& caller);
+// Whether options have a pattern or schema, which may take long to compile.
+bool HasPattern(const v1::DecodeOptions& options);
 // Whether it takes long to read a call's options: there is a pattern or a schema, the call's or the
 // model's default, that was not compiled lately. Long: too long for a thread that calls share.
 bool TakeLongToRead(const engine::DecodeModel& model, const v1::DecodeOptions& options);

@@ -34,6 +34,7 @@
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "ops/base/utf8.h"
+#include "server/serving/sources_call.h"
 #include "server/translate/directions.h"
 #include "server/translate/markup.h"
 #include "server/translate/office_files.h"
@@ -122,14 +123,13 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
 
   // A pattern or schema of the bundle's default options takes long to compile.
   void BeginInTurn(const absl::Status& ready) {
-    const v1::DecodeOptions& defaults = group().models[pass_]->config().default_options();
-    const bool is_long = defaults.has_regex() || defaults.has_json_schema();
-    const absl::Status posted =
-        ready.ok() && is_long
-            ? core_.long_work().Post(caller_, [self = shared_from_this()](
-                                                  const absl::Status& turn) { self->Begin(turn); })
-            : ready;
-    if (!is_long || !posted.ok()) {
+    if (!ready.ok() || !serving::HasPattern(group().models[pass_]->config().default_options())) {
+      Begin(ready);
+      return;
+    }
+    const absl::Status posted = core_.long_work().Post(
+        caller_, [self = shared_from_this()](const absl::Status& turn) { self->Begin(turn); });
+    if (!posted.ok()) {
       Begin(posted);
     }
   }
