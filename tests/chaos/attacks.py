@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Attacks on every listener of a server, each next to a client that makes calls one after the other; prints a table.
 
-Usage: attacks.py [--programs build/bin] [--seconds 10] [--limit 512] [--worst 12] [NAME...]
+Usage: attacks.py [--programs build/bin] [--seconds 10] [--limit 512] [--worst 12] [--page] [NAME...]
 
 Each attack has a separate server, in a memory cgroup where this process may make one. Columns: calls/s of the client
-before, the mean and the least of a second during; the longest probe; resident memory before, most, and 10 s after, MiB;
-how long SIGTERM took while the attack ran again, and the exit code; what the attackers were answered.
-(!): a bar is missed: others keep half of their calls, or, where the attackers are answered, the share of one client
-among all; no probe takes a second; memory is back within 100 MiB; the server lives, and ends with 0. At the end the
-rows with the least share of others once more, and all others in one row.
-`--list` names the calls of the role table (server/access/roles.cc) that no attack covers, and fails if there are some.
+before, the mean and the least of a second during, and the bar; CPU seconds a second meanwhile of the server, the
+attackers, the client, and all other processes; the longest probe; resident memory before, most, and 10 s after, MiB; how
+long SIGTERM took while the attack ran again, and the exit code; what the attackers were answered.
+The bar: half of the calls/s that the client could have next to the CPU time of the attackers' processes, which on
+other machines would take none from it; or, where the attackers are answered, the share of one client among all.
+(!): a bar is missed: that one; no probe takes a second; memory is back within 100 MiB; the server lives, and ends with 0.
+At the end the rows with the least share of others once more, and all others in one row.
+`--page` writes these rows into tests/chaos/README.md. `--list` names the calls of the role table (server/access/roles.cc) that no attack covers, and fails if there are some.
 
 Needs grpcio and protobuf (build/venv-python of ./dev test).
 """
@@ -58,6 +60,36 @@ while time.monotonic() - start < seconds:
     calls.append((time.monotonic() - start, good))
 print(json.dumps(calls))
 """
+
+
+def cpu_seconds(pid):
+    """User and system time of a process so far; 0 if it is gone."""
+    with contextlib.suppress(OSError, IndexError):
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def busy_seconds():
+    """Of all cores, by all processes so far."""
+    user, nice, system, _idle, _io, irq, softirq, *_ = pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+    return sum(map(int, (user, nice, system, irq, softirq))) / os.sysconf("SC_CLK_TCK")
+
+
+class Cores:
+    """The cores that server, attackers (this process), client and all others keep busy in a time."""
+
+    def __init__(self, server, client):
+        self.pids = [server, os.getpid(), client]
+        self.begin, self.start = self.read(), time.monotonic()
+
+    def read(self):
+        used = [cpu_seconds(pid) for pid in self.pids]
+        return [*used, busy_seconds() - sum(used)]
+
+    def end(self):
+        took = time.monotonic() - self.start
+        return [max(0.0, (now - then) / took) for now, then in zip(self.read(), self.begin, strict=True)]
 
 
 class Server:
@@ -164,6 +196,12 @@ def per_second(calls, begin, end):
     return sum(counts) / max(1, len(counts)), min(counts, default=0)
 
 
+def fair_share(alone, used):
+    """Half of what the client and its calls could have of the cores that the attackers' processes leave."""
+    cores = len(os.sched_getaffinity(0))
+    return min(1.0, max(0.0, cores - used[1]) / max(0.01, alone[0] + alone[2])) / 2
+
+
 def try_attack(attack, arguments, folder):
     server = Server(arguments.programs, folder, arguments.limit, attack.arguments)
     before, after = 3, 3
@@ -172,13 +210,18 @@ def try_attack(attack, arguments, folder):
     golden = subprocess.Popen(
         [sys.executable, "-c", GOLDEN, str(server.ports["http"]), str(whole)], stdout=subprocess.PIPE
     )
-    time.sleep(before)
+    time.sleep(1)
+    cores = Cores(server.process.pid, golden.pid)
+    time.sleep(before - 1)
+    cores_alone = cores.end()
     memory = [server.resident()] * 3
+    cores = Cores(server.process.pid, golden.pid)
     run = Attack(server, attack.run, attack.threads)
     until = time.monotonic() + arguments.seconds
     while time.monotonic() < until:
         time.sleep(0.05)
         memory[1] = max(memory[1], server.resident())
+    cores_used = cores.end()
     run.end()
     calls = json.loads(golden.communicate(timeout=120)[0])
     until = time.monotonic() + 10 - after
@@ -199,14 +242,18 @@ def try_attack(attack, arguments, folder):
     )
     common = run.answers.most_common(3)
     is_answered = common and str(common[0][0]) in ("OK", "200", "answers")
-    bar = 1 / (attack.threads + 1) if is_answered else 1 / 2
+    bar = min(1 / 2, fair_share(cores_alone, cores_used))
+    if is_answered:
+        bar = min(bar, 1 / (attack.threads + 1))
     good = (
         alive and code == 0 and mean >= alone * bar and memory[2] <= memory[0] + 100
         and longest < 1 and probes.failed == 0
     )  # fmt: skip
     row = (
         f"| {attack.name}{'' if good else ' **(!)**'} | {alone:.0f}, {mean:.0f}, {least}"
-        + f"{f', {wrong} failed' if wrong else ''} | {longest:.2f} s{f', {probes.failed} failed' if probes.failed else ''} | "
+        + f"{f', {wrong} failed' if wrong else ''}; {alone * bar:.0f} | "
+        + ", ".join(f"{one:.2f}" for one in cores_used)
+        + f" | {longest:.2f} s{f', {probes.failed} failed' if probes.failed else ''} | "
         + ", ".join(f"{one:.0f}" for one in memory)
         + f" | {took:.1f} s, {code} | "
         + ", ".join(f"{answer.replace('|', '/')}: {count}" for answer, count in common)
@@ -227,19 +274,40 @@ class Result:
     took: float  # SIGTERM
 
 
-def summarise(results, worst):
+HEAD = (
+    "| attack | calls/s before, mean and least during; bar | cores of server, attackers, client, others | longest probe "
+    "| memory, MiB | SIGTERM | answers |\n|---|---|---|---|---|---|---|"
+)
+PAGE = ROOT / "tests/chaos/README.md"
+BEGIN, END = "<!-- written by tests/chaos/attacks.py --page -->\n", "<!-- end -->\n"
+
+
+def summary(results, worst):
     """The rows whose others kept least of their due, or that miss a bar, and one row for all the rest."""
     results = sorted(results, key=lambda one: (one.good, one.of_bar))
     shown = max(worst, sum(not one.good for one in results))
-    for one in results[:shown]:
-        print(one.row)
+    rows = [one.row for one in results[:shown]]
     rest = results[shown:]
     if rest:
-        print(
-            f"| the other {len(rest)} | {min(one.share for one in rest):.0%} kept at least | at most "
+        rows.append(
+            f"| the other {len(rest)} | {min(one.share for one in rest):.0%} kept at least, "
+            f"{min(one.of_bar for one in rest):.1f} times the bar | | at most "
             f"{max(one.longest for one in rest):.2f} s | at most {max(one.memory[1] for one in rest):.0f}, and back within "
             f"{max(one.memory[2] - one.memory[0] for one in rest):.0f} | at most {max(one.took for one in rest):.1f} s, 0 | |"
         )
+    return rows
+
+
+def write_page(rows, arguments, loads):
+    """The rows between the page's marks, below a line that says how they were taken."""
+    taken = (
+        f"{sum('the other ' not in row for row in rows)} rows of {arguments.seconds} s for each attack, "
+        f"{f'{arguments.limit} MiB' if CGROUP.exists() else 'no limit of memory'}, "
+        f"{len(os.sched_getaffinity(0))} cores, load before {loads[0]:.1f}, after {loads[1]:.1f}:\n\n"
+    )
+    before, rest = PAGE.read_text().split(BEGIN)
+    after = rest.split(END, 1)[1]
+    PAGE.write_text(before + BEGIN + "\n" + taken + "\n".join([HEAD, *rows]) + "\n\n" + END + after)
 
 
 def uncovered(attacks):
@@ -259,6 +327,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--limit", type=int, default=512, help="MiB of the cgroup; 0: none")
     parser.add_argument("--worst", type=int, default=12, help="rows at the end")
+    parser.add_argument("--page", action="store_true", help="write the rows into the page")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
@@ -276,18 +345,18 @@ def main():
             CGROUP.mkdir(exist_ok=True)
             (CGROUP / "memory.limit_in_bytes").write_text(str(arguments.limit * MIB))
     results = []
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         make_models(arguments.programs, pathlib.Path(folder))
-        print(
-            "| attack | calls/s before, mean and least during | longest probe | memory, MiB | SIGTERM | answers |\n"
-            "|---|---|---|---|---|---|"
-        )
+        print(HEAD)
         for attack in ATTACKS:
             if not arguments.names or attack.name in arguments.names:
                 results.append(try_attack(attack, arguments, folder))
+    rows = summary(results, arguments.worst)
     if len(results) > arguments.worst:
-        print()
-        summarise(results, arguments.worst)
+        print("\n" + "\n".join(rows))
+    if arguments.page:
+        write_page(rows, arguments, (load, os.getloadavg()[0]))
     with contextlib.suppress(OSError):
         CGROUP.rmdir()
     sys.exit(not all(one.good for one in results))
