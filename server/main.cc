@@ -30,7 +30,9 @@
 #include "server/http/admin.h"
 #include "server/http/listener.h"
 #include "server/http/probes.h"
+#include "server/http/request_parts.h"
 #include "server/http/rest.h"
+#include "server/http/transcription.h"
 #include "server/listeners.h"
 #include "server/oip/service.h"
 #include "server/rpc/otlp_exporter.h"
@@ -242,6 +244,8 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   http_options.address = flags.http_address;
   http_options.threads = flags.http_threads;
   http_options.max_body_bytes = static_cast<size_t>(flags.http_max_body_bytes);
+  http_options.body_limits = {
+      {http::kTranscriptions, std::max(http_options.max_body_bytes, http::kMaxTranscriptionBytes)}};
   http_options.tls = guard->tls();
   http_options.refused = [&rest](const http::HttpRequest& request, const absl::Status& why) {
     rest.CountRefusal(request, why);

@@ -38,6 +38,8 @@ constexpr int kMaxRequestsPerConnection = 10000;
 constexpr size_t kReadBytes = 16 << 10;
 // Until a call that is not answered yet is asked again whether its client has gone.
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
+// So many bytes of a body have the transfer timeout for themselves.
+constexpr size_t kBytesInTime = 4 << 20;
 // A body up to this leaves with its head.
 constexpr size_t kOnePacket = 16 << 10;
 // A client that has heard the end has so long to go, and may have sent so much before it heard.
@@ -92,8 +94,8 @@ Connection::Connection(ConnectionSite& site, std::unique_ptr<Transport> transpor
     : site_(site),
       transport_(std::move(transport)),
       timer_(std::in_place, transport_->socket().get_executor()),
-      reader_({site.options.max_head_bytes, site.options.max_body_bytes, site.options.takes_post,
-               site.options.takes_options}) {
+      reader_({site.options.max_head_bytes, site.options.max_body_bytes, site.options.body_limits,
+               site.options.takes_post, site.options.takes_options}) {
   if (site.options.memory != nullptr) {
     held_ = site.options.memory->MakeHold();
   }
@@ -185,6 +187,11 @@ void Connection::Consume() {
   received_.erase(0, reader_.Put(received_));
   if (phase_ == Phase::kIdle && reader_.has_begun()) {
     phase_ = Phase::kReading;
+    timed_bytes_ = kBytesInTime;
+    Arm(site_.options.transfer_timeout);
+  }
+  if (phase_ == Phase::kReading && reader_.body_bytes() >= timed_bytes_) {
+    timed_bytes_ += kBytesInTime;
     Arm(site_.options.transfer_timeout);
   }
   const absl::Status held = Hold(static_cast<int64_t>(reader_.body_bytes()));
@@ -273,6 +280,9 @@ void Connection::Dispatch() {
       reply = ErrorReplyFor(call->path, held);
     }
     call->body = std::string();
+    if (absl::StartsWithIgnoreCase(call->header("Content-Type"), "multipart/")) {
+      self->held_.Release();  // handlers of forms reserve what they keep
+    }
     self->Deliver(std::move(reply));
   };
   if (!site_.workers.Add(handle, is_large)) {

@@ -20,6 +20,7 @@
 #include "ops/base/cpu.h"
 #include "server/access/tls.h"
 #include "server/http/listener_parts.h"
+#include "server/http/request_reader.h"
 #include "server/serving/memory_account.h"
 
 namespace beamwright::http {
@@ -68,12 +69,13 @@ struct ListenerOptions {
   int max_waiting = 256;  // requests for a thread
   size_t max_head_bytes = 64 << 10;
   size_t max_body_bytes = 4 << 20;
+  std::vector<BodyLimit> body_limits;
   // What is taken in addition to GET and HEAD; the rest is refused with 405.
   bool takes_post = true;
   bool takes_options = false;
   // Answers are packed for clients that take it.
   bool compresses = true;
-  // For a request to arrive, and for an answer to leave, each as a whole.
+  // For a request to arrive, and for an answer to leave, each as a whole; of a body for each 4 MiB.
   absl::Duration transfer_timeout = absl::Seconds(10);
   // Until the next request of a connection.
   absl::Duration idle_timeout = absl::Seconds(30);

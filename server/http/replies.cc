@@ -129,7 +129,9 @@ absl::Status Refusal(int http_status) {
           status::reason::kTooSlow);
     case 413:
       return status::WithReason(
-          Invalid("the body is larger than this server takes (http-max-body-bytes)"),
+          Invalid(
+              "the body is larger than this server takes (http-max-body-bytes; for transcriptions "
+              "26 MiB, if that is more)"),
           status::reason::kTooLarge);
     case 414:
       return status::WithReason(Invalid("the path is too long"), status::reason::kTooLarge);

@@ -229,9 +229,13 @@ void RequestReader::ReadHead() {
 
 // Reads the fields from the lines, then by Beast's parser, and refuses where they differ.
 int RequestReader::Judge() {
+  max_body_bytes_ = limits_.max_body_bytes;
+  for (const BodyLimit& limit : limits_.body_limits) {
+    max_body_bytes_ = limit.path == head_->path ? limit.max_bytes : max_body_bytes_;
+  }
   parser_ = std::make_unique<Parser>();
   parser_->beast.header_limit(static_cast<uint32_t>(limits_.max_head_bytes + kHeadEnd.size()));
-  parser_->beast.body_limit(limits_.max_body_bytes);
+  parser_->beast.body_limit(max_body_bytes_);
   parser_->beast.eager(false);
   // 1. Our reading of the fields, line by line.
   absl::string_view text = absl::StripSuffix(text_, kHeadEnd);
@@ -308,7 +312,7 @@ int RequestReader::JudgeLength(bool& has_body) {
       return 400;
     }
     // Digits beyond 64 bits are a length that is too large.
-    const bool fits = absl::SimpleAtoi(text, &length) && length <= limits_.max_body_bytes;
+    const bool fits = absl::SimpleAtoi(text, &length) && length <= max_body_bytes_;
     if (!may_have_length && text.find_first_not_of('0') != std::string::npos) {
       return 400;
     }
@@ -333,7 +337,7 @@ size_t RequestReader::PutBody(absl::string_view bytes) {
         beast.put(boost::asio::buffer(bytes.data() + taken, bytes.size() - taken), error);
     taken += count;
     taken_ += count;
-    if (error == beast_http::error::body_limit || taken_ > limits_.max_body_bytes + kMaxFraming) {
+    if (error == beast_http::error::body_limit || taken_ > max_body_bytes_ + kMaxFraming) {
       return Refuse(413);
     }
     if (error && error != beast_http::error::need_more) {

@@ -30,9 +30,16 @@ struct RequestHead {
   bool HasToken(absl::string_view name, absl::string_view token) const;
 };
 
+// A path whose bodies have a limit of their own.
+struct BodyLimit {
+  std::string path;  // unescaped
+  size_t max_bytes = 0;
+};
+
 struct RequestLimits {
   size_t max_head_bytes = 64 << 10;
   size_t max_body_bytes = 4 << 20;
+  std::vector<BodyLimit> body_limits;  // of paths for which max_body_bytes does not hold
   // In addition to GET and HEAD.
   bool takes_post = true;
   bool takes_options = false;
@@ -77,6 +84,7 @@ class RequestReader {
   size_t Refuse(int status);
 
   const RequestLimits limits_;
+  size_t max_body_bytes_ = 0;  // of the request's path
   std::unique_ptr<Parser> parser_;
   std::shared_ptr<RequestHead> head_;
   std::string text_;  // of the head so far

@@ -89,10 +89,20 @@ HttpReply PlainReply(std::string text) {
   return reply;
 }
 
-std::string Event(absl::string_view type, absl::string_view key, const std::string& text) {
-  JsonWriter json;
-  json.BeginObject().Key("type").String(type).Key(key).String(text).EndObject();
-  return json.text();
+// "logprobs", unless there are no tokens.
+void WriteLogProbs(const std::vector<TokenScore>& tokens, JsonWriter& json) {
+  if (tokens.empty()) {
+    return;
+  }
+  json.Key("logprobs").BeginArray();
+  for (const TokenScore& token : tokens) {
+    json.BeginObject().Key("token").String(token.bytes).Key("bytes").BeginArray();
+    for (const char byte : token.bytes) {
+      json.Int(static_cast<unsigned char>(byte));
+    }
+    json.EndArray().Key("logprob").Float(token.log_prob).EndObject();
+  }
+  json.EndArray();
 }
 
 }  // namespace
@@ -129,16 +139,25 @@ HttpReply TranscriptReply(const Transcript& transcript, TranscriptFormat format,
       WriteWords(transcript, json);
     }
   }
+  WriteLogProbs(transcript.tokens, json);
   json.EndObject();
   return JsonReply(json);
 }
 
 std::string DeltaEvent(const std::string& delta) {
-  return Event("transcript.text.delta", "delta", delta);
+  JsonWriter json;
+  json.BeginObject().Key("type").String("transcript.text.delta");
+  json.Key("delta").String(delta).EndObject();
+  return json.text();
 }
 
-std::string DoneEvent(const std::string& text) {
-  return Event("transcript.text.done", "text", text);
+std::string DoneEvent(const Transcript& transcript) {
+  JsonWriter json;
+  json.BeginObject().Key("type").String("transcript.text.done");
+  json.Key("text").String(TextOf(transcript));
+  WriteLogProbs(transcript.tokens, json);
+  json.EndObject();
+  return json.text();
 }
 
 }  // namespace beamwright::http

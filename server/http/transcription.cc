@@ -13,6 +13,8 @@
 // 5. At the end TranscriptReply writes the transcript in the format that was asked for.
 #include "server/http/transcription.h"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +25,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "engine/status/fault.h"
 #include "ops/audio/sound_file.h"
 #include "ops/base/status.h"
@@ -39,8 +42,21 @@ namespace beamwright::http {
 namespace {
 
 constexpr char kFields[] =
-    "file, model, language, prompt, response_format, temperature, timestamp_granularities[], "
-    "stream, options";
+    "file, model, language, languages[], prompt, keywords[], response_format, include[], "
+    "chunking_strategy, temperature, timestamp_granularities[], stream, options";
+// Fields that may be given several times, with or without [] behind their names.
+constexpr const char* kLists[] = {"timestamp_granularities", "include", "keywords", "languages"};
+
+// The name of a list without its brackets; empty: the field is no list.
+absl::string_view ListOf(absl::string_view field) {
+  field = absl::StripSuffix(field, "[]");
+  for (const absl::string_view list : kLists) {
+    if (field == list) {
+      return list;
+    }
+  }
+  return "";
+}
 
 absl::Status ReadFormat(absl::string_view value, TranscriptFormat& format) {
   constexpr std::pair<const char*, TranscriptFormat> kFormats[] = {
@@ -59,14 +75,97 @@ absl::Status ReadFormat(absl::string_view value, TranscriptFormat& format) {
                               "is none of json, text, srt, vtt and verbose_json");
 }
 
+// A member of chunking_strategy. Pauses end segments; all sound before them is in a segment, so no
+// padding is needed, and the model or the loudness decides what is speech, so there is no
+// threshold.
+absl::Status ReadStrategy(absl::string_view member, const std::string& value,
+                          v1::RecognizeConfig& config) {
+  constexpr int kMostMs = 600'000;
+  const std::string field = absl::StrCat("chunking_strategy[", member.substr(0, 100), "]");
+  double number = 0;
+  if (member == "type") {
+    return value == "server_vad" ? absl::OkStatus()
+                                 : status::InvalidField(field, "is not server_vad");
+  }
+  const bool is_number = absl::SimpleAtod(value, &number);
+  if (member == "threshold") {
+    return is_number && number >= 0 && number <= 1
+               ? absl::OkStatus()
+               : status::InvalidField(field, "is not a number from 0 to 1");
+  }
+  if (member != "silence_duration_ms" && member != "prefix_padding_ms") {
+    return status::InvalidField(field,
+                                "is no member; there are type, silence_duration_ms, "
+                                "prefix_padding_ms and threshold");
+  }
+  const bool is_silence = member == "silence_duration_ms";
+  if (!is_number || !(number >= (is_silence ? 1 : 0) && number <= kMostMs) ||
+      number != std::floor(number)) {
+    return status::InvalidField(field, "is not a whole number from ", is_silence ? 1 : 0, " to ",
+                                kMostMs);
+  }
+  if (is_silence) {
+    config.mutable_endpoint()->set_pause_ms(static_cast<int>(number));
+  }
+  return absl::OkStatus();
+}
+
+// "auto", or the object as JSON.
+absl::Status ReadStrategies(const std::string& value, v1::RecognizeConfig& config) {
+  if (value == "auto") {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<google::protobuf::Struct> object = ReadObject(value);
+  if (!object.ok()) {
+    return status::InvalidField("chunking_strategy",
+                                "is neither auto nor an object of the type server_vad");
+  }
+  for (const auto& [name, member] : object->fields()) {
+    BW_RETURN_IF_ERROR(ReadStrategy(
+        name,
+        member.has_number_value() ? absl::StrCat(member.number_value()) : member.string_value(),
+        config));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadListItem(absl::string_view list, std::string value, TranscriptionForm& form) {
+  if (list == "keywords") {
+    form.keywords.push_back(std::move(value));
+  } else if (list == "languages") {
+    // Several are a hint; the model hears which one it is.
+    form.languages.push_back(std::move(value));
+  } else if (list == "include") {
+    if (value != "logprobs") {
+      return status::InvalidField("include[]", "is not logprobs");
+    }
+    form.has_log_probs = true;
+  } else {
+    if (value != "word" && value != "segment") {
+      return status::InvalidField("timestamp_granularities[]", "is neither word nor segment");
+    }
+    form.has_words = form.has_words || value == "word";
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadField(const FormPart& part, TranscriptionForm& form) {
   constexpr size_t kMostBytes = size_t{16} << 10;  // a prompt takes many times its size when read
-  const bool is_long = part.name == "file" || part.name == "options";
-  if (!is_long && part.content.size() > kMostBytes) {
+  constexpr size_t kMostOptionsBytes = size_t{1} << 20;
+  constexpr absl::string_view kStrategy = "chunking_strategy[";
+  if (absl::StartsWith(part.name, "known_speaker_")) {
+    return status::InvalidField(part.name.substr(0, 100),
+                                "is not served: no model says who speaks");
+  }
+  const size_t most_bytes = part.name == "options" ? kMostOptionsBytes : kMostBytes;
+  if (part.name != "file" && part.content.size() > most_bytes) {
     return status::InvalidField(part.name.substr(0, 100), part.content.size(), " bytes; at most ",
-                                kMostBytes, " are allowed");
+                                most_bytes, " are allowed");
   }
   std::string value(part.content);
+  if (const absl::string_view list = ListOf(part.name); !list.empty()) {
+    return ReadListItem(list, std::move(value), form);
+  }
   if (part.name == "file") {
     form.file = std::move(value);  // the largest part by far
   } else if (part.name == "model") {
@@ -82,11 +181,11 @@ absl::Status ReadField(const FormPart& part, TranscriptionForm& form) {
     if (!absl::SimpleAtod(value, &temperature) || !(temperature >= 0 && temperature <= 1)) {
       return status::InvalidField(part.name, "is not a number from 0 to 1");
     }
-  } else if (part.name == "timestamp_granularities[]" || part.name == "timestamp_granularities") {
-    if (value != "word" && value != "segment") {
-      return status::InvalidField(part.name, "is neither word nor segment");
-    }
-    form.has_words = form.has_words || value == "word";
+  } else if (part.name == "chunking_strategy") {
+    return ReadStrategies(value, form.config);
+  } else if (absl::StartsWith(part.name, kStrategy) && absl::EndsWith(part.name, "]")) {
+    return ReadStrategy(part.name.substr(kStrategy.size(), part.name.size() - kStrategy.size() - 1),
+                        value, form.config);
   } else if (part.name == "stream") {
     const std::string lower = absl::AsciiStrToLower(value);
     if (lower != "true" && lower != "false") {
@@ -102,12 +201,17 @@ absl::Status ReadField(const FormPart& part, TranscriptionForm& form) {
   return absl::OkStatus();
 }
 
-// Phrases of the prompt that the model can write, between commas and line ends.
-void AddHotwords(const engine::DecodeModel& model, const std::string& prompt,
+// The keywords and the phrases of the prompt, between commas and line ends, that the model can
+// write.
+void AddHotwords(const engine::DecodeModel& model, const TranscriptionForm& form,
                  v1::DecodeOptions& options) {
   constexpr int kMost = 64;
   int num_added = 0;
-  for (absl::string_view phrase : absl::StrSplit(prompt, absl::ByAnyChar(",;\n\r"))) {
+  std::vector<absl::string_view> phrases(form.keywords.begin(), form.keywords.end());
+  for (const absl::string_view phrase : absl::StrSplit(form.prompt, absl::ByAnyChar(",;\n\r"))) {
+    phrases.push_back(phrase);
+  }
+  for (absl::string_view phrase : phrases) {
     phrase = absl::StripAsciiWhitespace(phrase);
     if (!phrase.empty() && num_added < kMost && model.target().EncodePart(phrase).ok()) {
       options.add_hotwords()->set_text(std::string(phrase));
@@ -127,6 +231,7 @@ class Transcriber final : public PendingReply {
 
   // The file must have been opened, and the model found.
   absl::Status Open() {
+    BW_ASSIGN_OR_RETURN(hold_, core_.memory().Reserve(static_cast<int64_t>(form_.file.size())));
     BW_ASSIGN_OR_RETURN(model_,
                         core_.models().Lookup(form_.config.model(), form_.config.version()));
     absl::StatusOr<std::unique_ptr<audio::SoundFile>> file =
@@ -140,7 +245,7 @@ class Transcriber final : public PendingReply {
     if (serving::TakesEndpoint(*model_)) {
       form_.config.mutable_endpoint();
     }
-    AddHotwords(*model_, form_.prompt, *form_.config.mutable_options());
+    AddHotwords(*model_, form_, *form_.config.mutable_options());
     v1::DecodeOptions& options = *form_.config.mutable_options();
     const bool is_any = form_.language.empty() && !options.has_target_prefix();
     if (form_.format != TranscriptFormat::kJson && form_.format != TranscriptFormat::kText) {
@@ -242,8 +347,11 @@ class Transcriber final : public PendingReply {
           if (transcript_.language.empty()) {
             transcript_.language = form_.language;
           }
+          if (form_.has_log_probs) {
+            AddTokens();
+          }
           if (form_.streams) {
-            events_.End(end_, DoneEvent(TextOf(transcript_)));
+            events_.End(end_, DoneEvent(transcript_));
           }
           return;
         case serving::Recognition::Taken::kMessage:
@@ -266,6 +374,28 @@ class Transcriber final : public PendingReply {
     }
   }
 
+  // The tokens of all segments' texts, as they were heard.
+  void AddTokens() {
+    const bundle::TextCodec& target = model_->target();
+    const std::vector<int32_t>& ends = target.end_ids();
+    for (const v1::RecognizedSegment& segment : transcript_.segments) {
+      const v1::Hypothesis& best = segment.hypotheses(0);
+      int32_t before = -1;
+      for (int i = best.prefix_length(); i < best.tokens_size(); ++i) {
+        const int32_t token = best.tokens(i);
+        if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
+          continue;
+        }
+        std::string bytes = target.WrittenBehind(token, before);
+        if (before < 0 && !transcript_.tokens.empty() && !absl::StartsWith(bytes, " ")) {
+          bytes.insert(0, 1, ' ');  // between segments
+        }
+        transcript_.tokens.push_back({std::move(bytes), best.token_log_probs(i)});
+        before = token;
+      }
+    }
+  }
+
   // Adds an event with the part of the current segment's text that was not sent yet.
   void AddDelta(absl::string_view text) {
     text = absl::StripLeadingAsciiWhitespace(text);
@@ -281,6 +411,7 @@ class Transcriber final : public PendingReply {
   serving::Core& core_;
   const std::function<bool()> abandoned_;
   TranscriptionForm form_;
+  serving::MemoryAccount::Hold hold_;  // of the file
   serving::ModelPtr model_;
   std::unique_ptr<audio::SoundFile> file_;  // of form_.file
   std::shared_ptr<serving::Recognition> recognition_;
@@ -303,7 +434,7 @@ absl::StatusOr<TranscriptionForm> ReadTranscriptionForm(absl::string_view conten
   TranscriptionForm form;
   std::set<std::string> seen;
   for (const FormPart& part : parts) {
-    if (!absl::StartsWith(part.name, "timestamp_granularities") && !seen.insert(part.name).second) {
+    if (ListOf(part.name).empty() && !seen.insert(part.name).second) {
       return status::InvalidField(part.name.substr(0, 100), "is given twice");
     }
     BW_RETURN_IF_ERROR(ReadField(part, form));
@@ -312,6 +443,12 @@ absl::StatusOr<TranscriptionForm> ReadTranscriptionForm(absl::string_view conten
     if (seen.count(needed) == 0) {
       return status::InvalidField(needed, "is missing");
     }
+  }
+  if (form.has_log_probs && form.format != TranscriptFormat::kJson) {
+    return status::InvalidField("include[]", "logprobs need the response_format json");
+  }
+  if (form.language.empty() && form.languages.size() == 1) {
+    form.language = form.languages[0];
   }
   return form;
 }

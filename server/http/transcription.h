@@ -3,7 +3,9 @@
 #ifndef BEAMWRIGHT_SERVER_HTTP_TRANSCRIPTION_H_
 #define BEAMWRIGHT_SERVER_HTTP_TRANSCRIPTION_H_
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -15,13 +17,19 @@
 
 namespace beamwright::http {
 
+// Of a body: OpenAI's clients send files of at most 25 MiB.
+inline constexpr size_t kMaxTranscriptionBytes = size_t{26} << 20;
+
 struct TranscriptionForm {
   std::string file;            // the recording
   v1::RecognizeConfig config;  // model and options
   std::string prompt;
+  std::vector<std::string> keywords;
   std::string language;
+  std::vector<std::string> languages;  // that the sound may have
   TranscriptFormat format = TranscriptFormat::kJson;
   bool has_words = false;
+  bool has_log_probs = false;
   bool streams = false;
 };
 

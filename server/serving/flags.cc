@@ -192,8 +192,8 @@ void AddListeners(CLI::App& app, Flags& flags) {
          flags.grpc_max_connections_per_client);
   AddInt(app, "--grpc-max-metadata-bytes", "Headers of a gRPC call, together", 1024, 1 << 20,
          flags.grpc_max_metadata_bytes);
-  AddInt(app, "--http-max-body-bytes", "Largest HTTP request body", 1, kMaxMessageBytes,
-         flags.http_max_body_bytes);
+  AddInt(app, "--http-max-body-bytes", "Largest HTTP request body; transcriptions: at least 26 MiB",
+         1, kMaxMessageBytes, flags.http_max_body_bytes);
   AddInt(app, "--http-threads", "HTTP requests that are read or answered at once", 1, kMaxThreads,
          flags.http_threads);
   AddInt(app, "--websocket-max-connections",

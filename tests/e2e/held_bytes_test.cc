@@ -80,5 +80,44 @@ TEST(HeldBytesTest, ARequestThatNeverFitsIsRefused) {
   EXPECT_TRUE(DecodeAs(server.address(), {}).ok());
 }
 
+// A recording stays in the account while events leave: 24 MB, a few words and minutes of silence.
+TEST(HeldBytesTest, ATranscriptionHoldsItsRecordingToTheEnd) {
+  const std::string digits = BEAMWRIGHT_SOURCE_DIR "/models/digits-en";
+  ServerProcess server({"--model-path", digits + "/1"});
+  constexpr size_t kFileBytes = 24'000'000;
+  std::string file = *ReadFile(digits + "/spoken-1.wav");
+  // As long as the file is: the size of a WAV from a pipe.
+  file.replace(40, 4, std::string(4, '\0'));
+  file.resize(kFileBytes);
+  const std::string form =
+      "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\ndigits-en\r\n"
+      "--x\r\nContent-Disposition: form-data; name=\"stream\"\r\n\r\ntrue\r\n"
+      "--x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n" +
+      file + "\r\n--x--\r\n";
+  rpc::ClientSocket client;
+  ASSERT_TRUE(client.ConnectV4(server.http_port()));
+  const std::string request = absl::StrCat(
+      "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: "
+      "multipart/form-data; boundary=x\r\nContent-Length: ",
+      form.size(), "\r\n\r\n", form);
+  for (size_t sent = 0; sent < request.size();) {
+    const ssize_t count =
+        send(client.fd(), request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
+    ASSERT_GT(count, 0);
+    sent += static_cast<size_t>(count);
+  }
+  std::string answer;
+  while (answer.find("transcript.text.delta") == std::string::npos) {
+    char piece[4096];
+    const ssize_t count = recv(client.fd(), piece, sizeof(piece), 0);
+    ASSERT_GT(count, 0) << answer;
+    answer.append(piece, static_cast<size_t>(count));
+  }
+  const auto held = [&] { return Sum(Scrape(server.metrics_port()), "beamwright_held_bytes"); };
+  EXPECT_GE(held(), kFileBytes);
+  client.Close();
+  EXPECT_TRUE(Becomes([&] { return held() == 0; }));
+}
+
 }  // namespace
 }  // namespace beamwright::e2e

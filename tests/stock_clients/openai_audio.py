@@ -5,6 +5,7 @@ of files, and what is refused. BIN/beamwright recognize says what is right.
 Usage: openai_audio.py BIN MODEL TOOLS.
 """
 
+import io
 import json
 import pathlib
 import re
@@ -65,6 +66,61 @@ def formats(client, grpc):
     check(other.text == said, f"an AU file: {other.text!r}")
 
 
+def large(client):
+    """A recording of 20 MB, most of it silence: 48 kHz, two channels."""
+    path = DIGITS / "spoken-1.wav"
+    with wave.open(str(path)) as file:
+        samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
+    frames = b"".join(struct.pack("<h", sample) * 6 for sample in samples)
+    frames += bytes(20_000_000 - len(frames))
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setparams((2, 2, 48000, 0, "NONE", ""))
+        file.writeframes(frames)
+    answer = client.audio.transcriptions.create(file=("long.wav", content.getvalue()), model="digits-en")
+    check(answer.text == SPOKEN[path.name], f"20 MB: {answer.text!r}")
+    try:
+        client.audio.transcriptions.create(file=("larger.wav", bytes(27 << 20)), model="digits-en")
+    except openai.APIStatusError as error:
+        check(error.status_code == 413 and "26 MiB" in str(error), f"27 MiB: {error}")
+    except openai.APIConnectionError:  # the connection was closed while the client sent
+        pass
+    else:
+        check(False, "27 MiB were answered")
+
+
+def newer_fields(client):
+    """Fields that came after the endpoint: with an effect, without one, and refused."""
+    path = DIGITS / "spoken-1.wav"
+    said = SPOKEN[path.name]
+    ask = lambda **options: client.audio.transcriptions.create(file=path, model="digits-en", **options)  # noqa: E731
+    vad = {"type": "server_vad", "silence_duration_ms": 600, "prefix_padding_ms": 300, "threshold": 0.5}
+    for options in ({"chunking_strategy": "auto"}, {"chunking_strategy": vad}, {"languages": ["en", "de"]}, {"temperature": 0.3},
+                    {"keywords": ["three four", "no digit"]}):
+        answer = ask(**options)
+        check(answer.text == said and answer.logprobs is None, f"{options}: {answer}")
+    answer = ask(include=["logprobs"])
+    check("".join(token.token for token in answer.logprobs).strip() == said, f"tokens {answer.logprobs}")
+    check(all(token.logprob <= 1e-3 and bytes(map(int, token.bytes)).decode() == token.token for token in answer.logprobs),
+          f"tokens {answer.logprobs}")
+    *_, done = ask(include=["logprobs"], stream=True)
+    check(done.text == said and [token.logprob for token in done.logprobs] == [token.logprob for token in answer.logprobs],
+          f"the last event {done}")
+    short = ask(response_format="verbose_json", chunking_strategy={**vad, "silence_duration_ms": 40})
+    check(len(short.segments) > len(ask(response_format="verbose_json").segments), f"segments {short.segments}")
+    for message, options in (("known_speaker_names", {"known_speaker_names": ["agent"]}),
+                             ("known_speaker_references", {"known_speaker_references": ["data:audio/wav;base64," + "A" * 99999]}),
+                             ("verbose_json", {"response_format": "diarized_json"}),
+                             ("response_format json", {"include": ["logprobs"], "response_format": "verbose_json"}),
+                             ("server_vad", {"chunking_strategy": {"type": "semantic_vad"}})):
+        try:
+            answer = ask(**options)
+        except openai.BadRequestError as error:
+            check(message in str(error), f"{error} does not say {message}")
+        else:
+            check(False, f"{options}: {answer} instead of an error")
+
+
 def streams(client):
     said = SPOKEN["spoken-3.wav"]
     events = list(client.audio.transcriptions.create(file=DIGITS / "spoken-3.wav", model="digits-en", stream=True))
@@ -121,6 +177,8 @@ def main():
         with server("--model-repository", models) as (grpc, http, process):
             client = openai.OpenAI(base_url=f"http://{http}/v1", api_key="none", max_retries=0, timeout=120)
             formats(client, grpc)
+            newer_fields(client)
+            large(client)
             events = streams(client)
             refused(client, http)
             counted(process)

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "engine/status/fault.h"
@@ -269,6 +270,55 @@ TEST(ListenerTest, BodiesAreBoundedHoweverTheyCome) {
         "POST / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc");
     EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 415"));
   }
+}
+
+TEST(ListenerTest, APathMayHaveItsOwnLimit) {
+  ListenerOptions options;
+  options.max_body_bytes = 1000;
+  options.body_limits = {{"/large", 3000}, {"/small", 10}};
+  const auto listener = Start(options);
+  const auto post = [&](const std::string& path, size_t size, bool is_chunked) {
+    Client client(listener->port());
+    const std::string body(size, 'x');
+    client.Send("POST " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" +
+                (is_chunked ? "Transfer-Encoding: chunked\r\n\r\n" + absl::StrFormat("%x", size) +
+                                  "\r\n" + body + "\r\n0\r\n\r\n"
+                            : "Content-Length: " + std::to_string(size) + "\r\n\r\n" + body));
+    return client.ReadAll().substr(9, 3);
+  };
+  for (const bool is_chunked : {false, true}) {
+    EXPECT_EQ(post("/large", 3000, is_chunked), "200");
+    EXPECT_EQ(post("/lar%67e?a=b", 3000, is_chunked), "200");
+    EXPECT_EQ(post("/large", 3001, is_chunked), "413");
+    EXPECT_EQ(post("/small", 10, is_chunked), "200");
+    EXPECT_EQ(post("/small", 11, is_chunked), "413");
+    EXPECT_EQ(post("/larger", 1001, is_chunked), "413");
+    EXPECT_EQ(post("/large/", 1001, is_chunked), "413");
+  }
+  // On one connection, one after the other.
+  Client client(listener->port());
+  client.Send("POST /large HTTP/1.1\r\nHost: x\r\nContent-Length: 3000\r\n\r\n" +
+              std::string(3000, 'x'));
+  EXPECT_THAT(client.ReadUntil("x!"), StartsWith("HTTP/1.1 200"));
+  client.Send("POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n");
+  EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 413"));
+}
+
+TEST(ListenerTest, EachPartOfALargeBodyHasTheTransferTimeout) {
+  constexpr size_t kPart = 4 << 20;
+  ListenerOptions options;
+  options.max_body_bytes = 4 * kPart;
+  options.transfer_timeout = absl::Seconds(5);
+  const auto listener = Start(options);
+  Client client(listener->port());
+  client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(2 * kPart + 1) +
+              "\r\n\r\n");
+  for (int i = 0; i < 2; ++i) {
+    client.Send(std::string(kPart, 'x'));
+    usleep(2'600'000);  // both together are too long
+  }
+  client.Send("y");
+  EXPECT_THAT(client.ReadUntil("y!"), StartsWith("HTTP/1.1 200"));
 }
 
 TEST(ListenerTest, BodiesAreReservedWhileTheyAreReadAndForWhatTheyUnpackTo) {

@@ -13,6 +13,7 @@
 namespace beamwright::http {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kType[] = "multipart/form-data; boundary=XyZ";
@@ -128,6 +129,26 @@ TEST(TranscriptionFormTest, ReadsFieldsAndRefusesOthers) {
   EXPECT_EQ(form->format, TranscriptFormat::kVerboseJson);
   EXPECT_TRUE(form->has_words && form->streams);
   EXPECT_EQ(form->language + form->prompt, "ena, b");
+  const auto newer = read(needed + Part("include[]", "logprobs") + Part("keywords[]", "a b") +
+                          Part("keywords[]", "c") + Part("languages[]", "de") +
+                          Part("chunking_strategy[type]", "server_vad") +
+                          Part("chunking_strategy[silence_duration_ms]", "500") +
+                          Part("chunking_strategy[prefix_padding_ms]", "300") +
+                          Part("chunking_strategy[threshold]", "0.5"));
+  ASSERT_TRUE(newer.ok()) << newer.status();
+  EXPECT_TRUE(newer->has_log_probs);
+  EXPECT_THAT(newer->keywords, ElementsAre("a b", "c"));
+  EXPECT_EQ(newer->language, "de");
+  EXPECT_EQ(newer->config.endpoint().pause_ms(), 500);
+  const auto in_json =
+      read(needed + Part("languages", "de") + Part("languages", "en") +
+           Part("chunking_strategy", R"({"type": "server_vad", "silence_duration_ms": 700})"));
+  ASSERT_TRUE(in_json.ok()) << in_json.status();
+  EXPECT_EQ(in_json->config.endpoint().pause_ms(), 700);
+  EXPECT_EQ(in_json->language, "");
+  const auto automatic = read(needed + Part("chunking_strategy", "auto"));
+  ASSERT_TRUE(automatic.ok()) << automatic.status();
+  EXPECT_FALSE(automatic->config.has_endpoint());
   const auto message = [&](const std::string& parts) {
     return std::string(read(parts).status().message());
   };
@@ -143,6 +164,33 @@ TEST(TranscriptionFormTest, ReadsFieldsAndRefusesOthers) {
   EXPECT_THAT(message(needed + Part("response_format", "xml")), HasSubstr("verbose_json"));
   EXPECT_THAT(message(needed + Part("timestamp_granularities[]", "char")), HasSubstr("neither"));
   EXPECT_THAT(message(needed + Part("options", R"({"beam": 8})")), HasSubstr("beam"));
+  EXPECT_THAT(message(needed + Part("options", std::string((1 << 20) + 1, ' '))),
+              HasSubstr("at most 1048576"));
+  EXPECT_THAT(message(needed + Part("include[]", "words")), HasSubstr("is not logprobs"));
+  EXPECT_THAT(
+      message(needed + Part("include[]", "logprobs") + Part("response_format", "verbose_json")),
+      HasSubstr("need the response_format json"));
+  EXPECT_THAT(message(needed + Part("known_speaker_names[]", "agent")), HasSubstr("is not served"));
+  EXPECT_THAT(message(needed + Part("response_format", "diarized_json")),
+              HasSubstr("verbose_json"));
+  EXPECT_THAT(message(needed + Part("model[]", "m")), HasSubstr("is no field"));
+  EXPECT_THAT(message(needed + Part("chunking_strategy", "none")), HasSubstr("neither auto"));
+  EXPECT_THAT(message(needed + Part("chunking_strategy", "[]")), HasSubstr("neither auto"));
+  EXPECT_THAT(message(needed + Part("chunking_strategy", R"({"type": "semantic"})")),
+              HasSubstr("chunking_strategy[type]: is not server_vad"));
+  EXPECT_THAT(message(needed + Part("chunking_strategy", R"({"type": null})")),
+              HasSubstr("is not server_vad"));
+  for (const char* const wrong : {"0", "600001", "1.5", "nan", ""}) {
+    EXPECT_THAT(message(needed + Part("chunking_strategy[silence_duration_ms]", wrong)),
+                HasSubstr("is not a whole number from 1 to 600000"));
+  }
+  EXPECT_THAT(message(needed + Part("chunking_strategy[prefix_padding_ms]", "-1")),
+              HasSubstr("from 0 to"));
+  EXPECT_THAT(message(needed + Part("chunking_strategy[threshold]", "1.1")),
+              HasSubstr("from 0 to 1"));
+  EXPECT_THAT(message(needed + Part("chunking_strategy[eagerness]", "low")),
+              HasSubstr("is no member"));
+  EXPECT_THAT(message(needed + Part("chunking_strategy[", "low")), HasSubstr("is no field"));
 }
 
 }  // namespace
