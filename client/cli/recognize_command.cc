@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,6 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
 #include "client/cli/features.h"
@@ -167,8 +170,9 @@ class SegmentPrinter {
   int num_subtitles_ = 0;
 };
 
+// `take` returns false to give the stream up.
 absl::Status RecognizeOne(Client& client, const RecognizeFlags& flags, NamedSource& source,
-                          SegmentPrinter& printer) {
+                          const std::function<bool(const v1::RecognizeResponse& message)>& take) {
   v1::RecognizeConfig config = flags.config;
   if (source.is_sound) {
     *config.mutable_audio() = source.format;
@@ -176,9 +180,8 @@ absl::Status RecognizeOne(Client& client, const RecognizeFlags& flags, NamedSour
   if (flags.ends_segments || flags.endpoint.ByteSizeLong() > 0) {
     *config.mutable_endpoint() = flags.endpoint;
   }
-  const absl::Status status = client.Recognize(
-      config, flags.connection.Deadline(), source.next,
-      [&](const v1::RecognizeResponse& message) { return printer.Print(message); });
+  const absl::Status status =
+      client.Recognize(config, flags.connection.Deadline(), source.next, take);
   return source.failure != nullptr && !source.failure->ok() ? *source.failure : status;
 }
 
@@ -241,26 +244,146 @@ absl::StatusOr<std::vector<Recording>> WithFilesOfFolders(const std::vector<std:
   return recordings;
 }
 
-// Answers of one recording into `file`, which appears when it is complete.
-absl::Status RecognizeInto(Client& client, const RecognizeFlags& flags, const std::string& path,
-                           const fs::path& file) {
-  BW_ASSIGN_OR_RETURN(NamedSource source, OpenRecording(path, flags));
+// What the table says of a recording.
+struct RecordingResult {
+  double seconds = 0;
+  std::string text;
+  int num_words = 0;
+  double confidence = 0;  // the sum of the words'
+  absl::Status status;
+
+  void Add(const v1::RecognizedSegment& segment) {
+    if (segment.hypotheses_size() == 0 || segment.hypotheses(0).tokens_size() == 0) {
+      return;  // silence
+    }
+    absl::StrAppend(&text, text.empty() ? "" : " ", HypothesisText(segment.hypotheses(0)));
+    for (const v1::Word& word : segment.words()) {
+      ++num_words;
+      confidence += word.confidence();
+    }
+  }
+};
+
+// DIR/results.tsv: a line for each recording, with tabs between the cells. It is appended to while
+// recordings are recognised; at the end a recording's last line replaces the others.
+class ResultTable {
+ public:
+  static absl::StatusOr<ResultTable> Open(const std::string& folder) {
+    ResultTable table;
+    table.path_ = fs::path(folder) / "results.tsv";
+    std::ifstream before(table.path_);
+    std::string line;
+    bool is_cut = false;  // the last line, in the middle
+    while (std::getline(before, line)) {
+      is_cut = before.eof();
+      if (const size_t tab = line.find('\t'); tab != std::string::npos && line != kHeading) {
+        table.lines_[line.substr(0, tab)] = line;
+      }
+    }
+    const bool is_new = table.lines_.empty();
+    table.out_.open(table.path_, std::ios::app);
+    table.out_ << (is_cut ? "\n" : "");
+    if (is_new) {
+      table.out_ << kHeading << "\n" << std::flush;
+    }
+    return table.out_ ? absl::StatusOr<ResultTable>(std::move(table))
+                      : Invalid("cannot write ", table.path_.string());
+  }
+
+  void Put(const std::string& name, const RecordingResult& result) {
+    const bool is_good = result.status.ok();
+    const std::string mean =
+        result.num_words == 0 ? "" : absl::StrFormat("%.3f", result.confidence / result.num_words);
+    // Words without times have no confidence, either.
+    const auto num_words =
+        result.num_words > 0
+            ? static_cast<size_t>(result.num_words)
+            : std::vector<absl::string_view>(absl::StrSplit(result.text, ' ', absl::SkipEmpty()))
+                  .size();
+    const std::string cell = Cell(name);
+    const std::string line = absl::StrCat(
+        cell, "\t", is_good ? absl::StrFormat("%.2f", result.seconds) : "", "\t",
+        is_good ? absl::StrCat(num_words) : "", "\t", is_good ? mean : "", "\t",
+        is_good ? Cell(result.text) : "", "\t", is_good ? "" : Cell(result.status.message()));
+    lines_[cell] = line;
+    out_ << line << "\n" << std::flush;
+  }
+
+  // False: the table could not be written as a whole.
+  bool Finish() {
+    const fs::path part = path_.string() + ".part";
+    std::ofstream whole(part);
+    whole << kHeading << "\n";
+    for (const auto& [name, line] : lines_) {
+      whole << line << "\n";
+    }
+    whole.close();
+    std::error_code error;
+    if (whole && out_) {
+      fs::rename(part, path_, error);
+      return !error;
+    }
+    fs::remove(part, error);
+    return false;
+  }
+
+ private:
+  static constexpr char kHeading[] = "file\tseconds\twords\tconfidence\ttext\terror";
+
+  static std::string Cell(absl::string_view text) {
+    return Printable(absl::StrReplaceAll(text, {{"\t", " "}, {"\n", " "}, {"\r", " "}}));
+  }
+
+  fs::path path_;
+  std::ofstream out_;
+  std::map<std::string, std::string> lines_;  // by the first cell
+};
+
+// Answers of one recording into `file`, which appears when it is complete, behind its line in the
+// table.
+absl::Status RecognizeInto(Client& client, const RecognizeFlags& flags, const Recording& recording,
+                           const fs::path& file, ResultTable& table) {
+  RecordingResult result;
+  absl::StatusOr<NamedSource> opened = OpenRecording(recording.path, flags);
+  if (!opened.ok()) {
+    result.status = opened.status();
+    table.Put(recording.name, result);
+    return result.status;
+  }
+  constexpr int kUsualRate = 16000;
+  NamedSource source = *std::move(opened);
+  int64_t num_bytes = 0;
+  source.next = [&num_bytes, next = std::move(source.next)](v1::RecognizeRequest& piece) {
+    const bool is_there = next(piece);
+    num_bytes += static_cast<int64_t>(piece.audio().size());
+    return is_there;
+  };
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
   const fs::path part = file.string() + ".part";
   std::ofstream out(part);
   SegmentPrinter printer(flags, out);
-  absl::Status status = RecognizeOne(client, flags, source, printer);
+  result.status = RecognizeOne(client, flags, source, [&](const v1::RecognizeResponse& message) {
+    for (const v1::RecognizedSegment& segment : message.segments()) {
+      result.Add(segment);
+    }
+    return printer.Print(message);
+  });
   out.close();
   if (!out) {
-    status = absl::UnknownError(absl::StrCat("cannot write ", part.string()));
+    result.status = absl::UnknownError(absl::StrCat("cannot write ", part.string()));
   }
-  if (status.ok()) {
+  const int sample_bytes = source.format.samples() == v1::SAMPLE_FORMAT_F32 ? 4 : 2;
+  const int rate = source.format.has_sample_rate() ? source.format.sample_rate() : kUsualRate;
+  result.seconds = static_cast<double>(num_bytes) / sample_bytes / rate;
+  table.Put(recording.name, result);
+  if (result.status.ok()) {
     fs::rename(part, file, error);
-    return error ? absl::UnknownError(absl::StrCat(file.string(), ": ", error.message())) : status;
+    return error ? absl::UnknownError(absl::StrCat(file.string(), ": ", error.message()))
+                 : result.status;
   }
   fs::remove(part, error);
-  return status;
+  return result.status;
 }
 
 // Recordings one after the other, each into a file of --output-dir; those whose file is there are
@@ -275,20 +398,25 @@ int RecognizeBatch(const CLI::App& command, Client& client, const RecognizeFlags
   if (error) {
     return UsageError(command, absl::StrCat("--output-dir: ", error.message()));
   }
+  absl::StatusOr<ResultTable> table = ResultTable::Open(flags.output_dir);
+  if (!table.ok()) {
+    return UsageError(command, absl::StrCat("--output-dir: ", table.status().message()));
+  }
   size_t number = 0;
   size_t num_failed = 0;
   size_t num_done_before = 0;
   std::set<fs::path> written;
-  for (const auto& [path, name] : *recordings) {
-    const fs::path file = fs::path(flags.output_dir) / (name + flags.Extension());
+  for (const Recording& recording : *recordings) {
+    const fs::path file = fs::path(flags.output_dir) / (recording.name + flags.Extension());
     const std::string label =
-        absl::StrFormat("%d/%d %s", ++number, recordings->size(), Printable(path));
+        absl::StrFormat("%d/%d %s", ++number, recordings->size(), Printable(recording.path));
     if (!written.insert(file).second) {
       ++num_failed;
       std::cerr << label << ": another recording has this name\n";
     } else if (fs::exists(file, error)) {
       ++num_done_before;
-    } else if (const absl::Status status = RecognizeInto(client, flags, path, file); status.ok()) {
+    } else if (const absl::Status status = RecognizeInto(client, flags, recording, file, *table);
+               status.ok()) {
       std::cerr << label << "\n";
     } else {
       ++num_failed;
@@ -297,6 +425,9 @@ int RecognizeBatch(const CLI::App& command, Client& client, const RecognizeFlags
   }
   std::cerr << absl::StrFormat("%d recognised, %d were there, %d failed\n",
                                number - num_done_before - num_failed, num_done_before, num_failed);
+  if (!table->Finish()) {
+    return Failure(command, "cannot write results.tsv");
+  }
   return num_failed == 0 ? kExitOk : kExitFailed;
 }
 
@@ -334,7 +465,9 @@ int Recognize(const CLI::App& command, const RecognizeFlags& flags) {
     if (sources->size() > 1) {
       printer.PrintName(source.name);
     }
-    const absl::Status status = RecognizeOne(**client, flags, source, printer);
+    const absl::Status status =
+        RecognizeOne(**client, flags, source,
+                     [&](const v1::RecognizeResponse& message) { return printer.Print(message); });
     if (!status.ok()) {
       std::cout.flush();
       exit_code = Failure(
@@ -379,8 +512,9 @@ Command AddRecognizeCommand(CLI::App& parent) {
          "--vtt", [flags] { flags->subtitles = SubtitleForm::kVtt; }, "Print subtitles (WebVTT).")
       ->group("Output");
   app->add_option("--output-dir", flags->output_dir,
-                  "Write DIR/NAME.wav.txt (.srt, .vtt, .jsonl) for each recording; FILE may be a "
-                  "folder. Recordings whose file is there are skipped.")
+                  "Write DIR/NAME.wav.txt (.srt, .vtt, .jsonl) for each recording, and "
+                  "DIR/results.tsv with a line for each; FILE may be a folder. Recordings whose "
+                  "file is there are skipped.")
       ->type_name("DIR")
       ->group("Output");
   app->footer(

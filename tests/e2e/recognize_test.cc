@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "beamwright/v1/recognize.grpc.pb.h"
 #include "client/cli/output.pb.h"
 #include "include/beamwright/client.h"
@@ -485,10 +486,22 @@ TEST_F(RecognizeTest, AFolderOfRecordingsIsGoneOnWith) {
               testing::MatchesRegex("WEBVTT\n\n00:00:00.[0-9]+ --> 00:00:00.[0-9]+\nt5 t9\n\n"));
   EXPECT_TRUE(fs::exists(answers + "/inner/b.wav.vtt"));
   EXPECT_FALSE(fs::exists(answers + "/c.wav.vtt"));
+  const auto table = [&] {
+    return std::vector<std::string>(
+        absl::StrSplit(ReadFile(answers + "/results.tsv").value_or(""), '\n'));
+  };
+  const std::string heading = "file\tseconds\twords\tconfidence\ttext\terror";
+  const auto a = testing::MatchesRegex("a.wav\t[0-9.]+\t2\t[01]\\.[0-9]+\tt5 t9\t");
+  const auto b = testing::MatchesRegex("inner/b.wav\t[0-9.]+\t1\t[01]\\.[0-9]+\tt3\t");
+  EXPECT_THAT(table(), ElementsAre(heading, a, testing::MatchesRegex("c.wav\t\t\t\t\t.+"), b, ""));
+  // As a run that was ended leaves it: lines in the order of the runs, the last one cut.
+  std::ofstream(answers + "/results.tsv", std::ios::app) << "c.wav\t\t\t\t\tother\nd.w";
   WriteWav(recordings + "/c.wav", {7});
   const client::ProcessResult second = run();
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_THAT(second.err, HasSubstr("1 recognised, 2 were there, 0 failed\n"));
+  const auto c = testing::MatchesRegex("c.wav\t[0-9.]+\t1\t[01]\\.[0-9]+\tt7\t");
+  EXPECT_THAT(table(), ElementsAre(heading, a, c, b, ""));
 }
 
 }  // namespace
