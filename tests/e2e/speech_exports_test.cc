@@ -32,6 +32,7 @@ constexpr char kSpokenDigits[] = BEAMWRIGHT_SOURCE_DIR "/models/digits-en";
 constexpr char kPictures[] = BEAMWRIGHT_SOURCE_DIR "/tests/engine/picture/data";
 constexpr size_t kWavHeaderBytes = 44;
 constexpr char kTogether[] = "steps rows of several requests together";
+constexpr char kEncodesTogether[] = "encodes sources of several requests together";
 
 std::string Content(const fs::path& path) { return ReadFile(path.string()).value_or(""); }
 
@@ -82,7 +83,8 @@ class SpeechExportsTest : public ::testing::Test {
   static void SetUpTestSuite() {
     const std::string repository = ops::testing_tools::TempPath("speech_exports");
     const auto init = [&](const std::string& model, const std::vector<std::string>& graphs,
-                          const std::string& folder = "", const char* steps = kTogether) {
+                          const std::string& folder = "", const char* steps = kTogether,
+                          const char* encodes = kEncodesTogether) {
       const std::string bundle = absl::StrCat(repository, "/", model, "/1");
       fs::create_directories(bundle);
       std::vector<std::string> command = {BEAMWRIGHT_GRAPH_PROGRAM, "init"};
@@ -95,10 +97,12 @@ class SpeechExportsTest : public ::testing::Test {
       const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(command);
       EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
       EXPECT_THAT(outcome.output, HasSubstr(steps));
+      EXPECT_THAT(outcome.output, HasSubstr(encodes)) << model;
     };
     init("whisper_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"});
     init("whisper_times", {"encoder_model.onnx", "decoder_model_merged.onnx"});
-    init("moonshine_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"});
+    init("moonshine_speech", {"encoder_model.onnx", "decoder_model_merged.onnx"}, "", kTogether,
+         "encodes sources one at a time");
     init("trocr_picture", {"encoder_model.onnx", "decoder_with_past_model.onnx"});
     init("whisper_static", {"optimum/encoder_model.onnx", "static/decoder_model.onnx"},
          "whisper_speech", "steps rows one at a time");
