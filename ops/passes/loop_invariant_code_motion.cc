@@ -6,7 +6,8 @@
 //
 // One GEMM over all time steps reads W once; a product each step reads it again and again. Where
 // the input is narrower than the product it is transposed to [time, rows, width] first, so that the
-// part of a time step lies together and is not copied. A row of a packed product does not depend on
+// part of a time step lies together and is not copied; not for a cell alone, which reads rows that
+// lie apart (ops/loop/cell_loop.h). A row of a packed product does not depend on
 // the number of rows (docs/numerics.md). Loops inside bodies stay, and so do loops with a trip
 // count, a condition, or items that run separately. A search chooses its slices step by step: no
 // pass for it.
@@ -206,7 +207,7 @@ class Hoister {
     const bool drops_axis = rule.drop_axis || product.chain >= 0;
     ValueId x = inputs_[static_cast<size_t>(rule.input)];
     const int axis = rule.axis;
-    if (drops_axis && axis == 1 && width <= columns) {
+    if (drops_axis && axis == 1 && width <= columns && !IsAlone(product)) {
       // A step's part of the product stands together then, and need not be copied out of it.
       x = TimeMajor(x, absl::StrCat(node.name, "/time_major"));
       rule.axis = 0;
@@ -237,6 +238,16 @@ class Hoister {
     const ValueId value = AppendNode(result_.body, std::move(parameter));
     result_.body.parameters.push_back(value.node);
     return value;
+  }
+
+  // Whether the body computes nothing but this cell, for whole sequences.
+  bool IsAlone(const SliceProduct& product) const {
+    return product.cell.has_value() && loop_.lengths_input < 0 &&
+           std::all_of(loop_.body.nodes.begin(), loop_.body.nodes.end(), [&](const Node& node) {
+             return &node == &loop_.body.node(product.node) || node.op == "Parameter" ||
+                    node.op == "Constant" || node.op == "Result" || node.op == "Squeeze" ||
+                    node.op == "Unsqueeze" || node.op == "Reshape";
+           });
   }
 
   // x [rows, time, width] as [time, rows, width].

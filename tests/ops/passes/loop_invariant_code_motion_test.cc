@@ -210,6 +210,16 @@ TEST(HoistInputProducts, TheOldSliceGoesUnlessSomethingReadsIt) {
   }
 }
 
+// A cell alone reads rows of the product that lie apart; a body that does more would copy them.
+TEST(HoistInputProducts, ACellAloneNeedsNoTransposedInput) {
+  for (const bool alone : {true, false}) {
+    Graph graph = SpelledOut(true, false, !alone);
+    absl::StatusOr<GraphInfo> info = InferGraph(graph, Operators());
+    ASSERT_TRUE(HoistInputProducts(graph, *info, {Operators()}).ok());
+    EXPECT_EQ(Count(graph, "Transpose"), alone ? 0 : 1);
+  }
+}
+
 // What depends on a state, or takes more than the sliced axis away, stays.
 TEST(HoistInputProducts, OtherProductsStay) {
   GraphBuilder body;
