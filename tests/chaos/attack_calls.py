@@ -43,6 +43,7 @@ def make_models(programs, folder):
     """A repository: words to sounds, speech by frames and token by token, pictures, translation, prompts."""
     import language_model
     import marian_files
+    from archives import unpacked
 
     for name in ("g2p-en", "digits-en"):
         (folder / name).symlink_to(ROOT / "models" / name)
@@ -54,10 +55,9 @@ def make_models(programs, folder):
     lines = config.read_text().replace('name: "digits-en"', 'name: "written" rewrite { model: "g2p-en" }')
     config.unlink()  # read-only where the sources are
     config.write_text(lines)
-    exports = ROOT / "tests/e2e/exports"
     for name, files in (
-        ("whisper_speech", [exports / "whisper_speech/optimum" / name for name in ("encoder_model.onnx", "decoder_model_merged.onnx")]),
-        ("trocr_picture", [exports / "trocr_picture/optimum" / name for name in ("encoder_model.onnx", "decoder_with_past_model.onnx")]),
+        ("whisper_speech", [unpacked("e2e/exports/whisper_speech") / "optimum" / name for name in ("encoder_model.onnx", "decoder_model_merged.onnx")]),
+        ("trocr_picture", [unpacked("e2e/exports/trocr_picture") / "optimum" / name for name in ("encoder_model.onnx", "decoder_with_past_model.onnx")]),
         ("enfr", ["model.enfr.intgemm.alphas.bin", "--source-vocabulary", "vocab.enfr.spm", "--target-vocabulary", "vocab.enfr.spm"]),
     ):  # fmt: skip
         (folder / name).mkdir()

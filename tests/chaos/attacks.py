@@ -35,7 +35,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "chaos"), str(ROOT / "tests" / "stock_clients")]
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("chaos", "stock_clients", "support")]
 sys.dont_write_bytecode = True
 
 CGROUP = pathlib.Path("/sys/fs/cgroup/memory/beamwright-attacks")

@@ -23,6 +23,7 @@
 #include "tests/chaos/chaos.h"
 #include "tests/chaos/faulty_server.h"
 #include "tests/server/websocket/raw_client.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/shell.h"
 
 namespace beamwright::chaos {
@@ -214,7 +215,7 @@ void CopyBundle(const std::string& from, const std::string& to, const std::strin
 class PatternsTest : public FaultyServer {};
 
 TEST_F(PatternsTest, NoOtherCallWaitsForOneThatTakesLong) {
-  const std::string exports = absl::StrCat(BEAMWRIGHT_SOURCE_DIR "/tests/e2e/exports/", kSpeech);
+  const std::string exports = testing_support::TestData(absl::StrCat("e2e/exports/", kSpeech));
   const std::string bundle = absl::StrCat(folder_, "/models/", kSpeech, "/1");
   std::filesystem::create_directories(bundle);
   const ops::testing_tools::Outcome init = ops::testing_tools::RunProgram(

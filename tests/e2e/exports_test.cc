@@ -20,6 +20,7 @@
 #include "include/beamwright/client.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/server_process.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/shell.h"
 
 namespace beamwright::e2e {
@@ -29,8 +30,6 @@ namespace fs = std::filesystem;
 using ::google::protobuf::Message;
 using ::google::protobuf::Struct;
 using ::google::protobuf::Value;
-
-constexpr char kExports[] = BEAMWRIGHT_SOURCE_DIR "/tests/e2e/exports";
 
 struct Export {
   std::string model;
@@ -42,7 +41,7 @@ void PrintTo(const Export& tested, std::ostream* out) { *out << tested.name(); }
 
 std::vector<Export> AllExports() {
   std::vector<Export> exports;
-  for (const auto& model : fs::directory_iterator(kExports)) {
+  for (const auto& model : fs::directory_iterator(testing_support::TestData("e2e/exports"))) {
     if (!fs::exists(model.path() / "answers.jsonl")) {
       continue;
     }

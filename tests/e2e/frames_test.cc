@@ -16,6 +16,7 @@
 #include "ops/base/file.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/server_process.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/shell.h"
 
 namespace beamwright::e2e {
@@ -148,7 +149,7 @@ class PicturesTest : public ::testing::Test {
  protected:
   PicturesTest() {
     folder_ = ops::testing_tools::TempPath("pictures-models");
-    const std::string made = BEAMWRIGHT_SOURCE_DIR "/tests/frames/exports/ocr_paddle/";
+    const std::string made = testing_support::TestData("frames/exports/ocr_paddle/");
     const auto init = ops::testing_tools::RunProgram(
         {BEAMWRIGHT_GRAPH_PROGRAM, "init", made + "model.onnx", "--tokens", made + "dict.txt",
          "--out", folder_ + "/ocr/1"});

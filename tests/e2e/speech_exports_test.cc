@@ -19,6 +19,7 @@
 #include "ops/base/file.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/server_process.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/shell.h"
 
 namespace beamwright::e2e {
@@ -27,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr char kSpeechExports[] = BEAMWRIGHT_SOURCE_DIR "/tests/e2e/exports";
 constexpr char kSpokenDigits[] = BEAMWRIGHT_SOURCE_DIR "/models/digits-en";
 constexpr char kPictures[] = BEAMWRIGHT_SOURCE_DIR "/tests/engine/picture/data";
 constexpr size_t kWavHeaderBytes = 44;
@@ -35,6 +35,8 @@ constexpr char kTogether[] = "steps rows of several requests together";
 constexpr char kEncodesTogether[] = "encodes sources of several requests together";
 
 std::string Content(const fs::path& path) { return ReadFile(path.string()).value_or(""); }
+
+fs::path SpeechExports() { return testing_support::TestData("e2e/exports"); }
 
 // A question of texts.json with transformers' answer.
 struct Asked {
@@ -48,7 +50,7 @@ struct Asked {
 std::vector<Asked> Questions(const std::string& model) {
   google::protobuf::ListValue list;
   const auto parsed = google::protobuf::util::JsonStringToMessage(
-      Content(fs::path(kSpeechExports) / model / "texts.json"), &list);
+      Content(SpeechExports() / model / "texts.json"), &list);
   EXPECT_TRUE(parsed.ok()) << parsed.ToString();
   std::vector<Asked> questions;
   for (const auto& value : list.values()) {
@@ -90,8 +92,7 @@ class SpeechExportsTest : public ::testing::Test {
       std::vector<std::string> command = {BEAMWRIGHT_GRAPH_PROGRAM, "init"};
       for (const std::string& graph : graphs) {
         command.push_back(
-            (fs::path(kSpeechExports) / (folder.empty() ? model + "/optimum" : folder) / graph)
-                .string());
+            (SpeechExports() / (folder.empty() ? model + "/optimum" : folder) / graph).string());
       }
       command.insert(command.end(), {"--out", bundle, "--name", model});
       const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(command);
@@ -395,7 +396,7 @@ TEST_F(SpeechExportsTest, TranscribesInTheLanguageOfTheForm) {
 TEST_F(SpeechExportsTest, HearsTheLanguage) {
   google::protobuf::Struct languages;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(
-                  Content(fs::path(kSpeechExports) / "whisper_speech/languages.json"), &languages)
+                  Content(SpeechExports() / "whisper_speech/languages.json"), &languages)
                   .ok());
   ASSERT_EQ(languages.fields().size(), 3U);
   httplib::Client http("127.0.0.1", server_->http_port());

@@ -16,6 +16,7 @@
 #include "ops/passes/passes.h"
 #include "tests/engine/table_bundle.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/test_data.h"
 #include "tools/graph/check.h"
 #include "tools/graph/commands.h"
 #include "tools/graph/roles.h"
@@ -25,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ops::GraphFindings;
+using testing_support::TestData;
 
 struct Tally {
   int served = 0;
@@ -125,7 +127,8 @@ void Write(const std::string& path, const std::string& content) {
 
 TEST(CheckAgreement, OnGraphsOfExporters) {
   Tally tally;
-  for (const char* folder : {"models", "tests/e2e/exports", "tests/tools/graph/testdata"}) {
+  for (const std::string& folder :
+       {std::string("models"), TestData("e2e/exports"), TestData("tools/graph/testdata")}) {
     for (const fs::path& path : FilesBelow(folder)) {
       if (path.extension() == ".onnx" || path.extension() == ".xml") {
         Compare(path.string(), tally);
@@ -140,12 +143,12 @@ TEST(CheckAgreement, OnGraphsOfExporters) {
 TEST(CheckAgreement, OnHostileGraphs) {
   Tally tally;
   const std::string stem = testing::TempDir() + "/beamwright-check-agreement";
-  for (const fs::path& path : FilesBelow(BEAMWRIGHT_HOSTILE_GRAPHS "/onnx")) {
+  for (const fs::path& path : FilesBelow(TestData("fuzz/corpus/onnx"))) {
     SCOPED_TRACE(path);
     Write(stem + ".onnx", *ReadFile(path.string()));
     Compare(stem + ".onnx", tally);
   }
-  for (const fs::path& path : FilesBelow(BEAMWRIGHT_HOSTILE_GRAPHS "/openvino_ir")) {
+  for (const fs::path& path : FilesBelow(TestData("fuzz/corpus/openvino_ir"))) {
     SCOPED_TRACE(path);
     const std::string content = *ReadFile(path.string());
     const size_t end = std::min(content.find('\0'), content.size());

@@ -11,6 +11,7 @@
 #include "ops/base/file.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/gathered_decode.h"
+#include "tests/support/test_data.h"
 
 namespace beamwright::engine {
 namespace {
@@ -24,8 +25,8 @@ std::shared_ptr<const DecodeModel> GrowingModel() {
   const bundle::TempFolder temp;
   for (const char* const file : {"encoder.onnx", "decoder.onnx"}) {
     temp.Write(absl::StrCat("growing/1/", file),
-               *ReadFile(absl::StrCat(
-                   BEAMWRIGHT_SOURCE_DIR "/tests/e2e/exports/growing_offset/torchscript/", file)));
+               *ReadFile(testing_support::TestData(
+                   absl::StrCat("e2e/exports/growing_offset/torchscript/", file))));
   }
   std::string states = "states { input: 'offset' constant: 0 }";
   for (const char* const name : {"keys_0", "values_0", "keys_1", "values_1"}) {

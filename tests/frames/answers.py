@@ -1,4 +1,4 @@
-"""Writes answers.jsonl into the folder of each exported model: requests, and what they must be answered with.
+"""Writes answers.jsonl into the archive of each exported model: requests, and what they must be answered with.
 
     answers.py EXPORTS [--only NAME ...]
 
@@ -13,6 +13,7 @@ import argparse
 import base64
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +21,9 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from archives import pack, unpack  # noqa: E402
 
 Labels = tuple[int, ...]
 Sums = dict[Labels, float]
@@ -363,8 +367,10 @@ def main() -> None:
         if args.only and case.name not in args.only:
             continue
         folder = args.exports / case.name
+        unpack(folder)
         lines = list(lines_of(case, folder))
         (folder / case.answers).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        pack(folder)
         print(case.name, case.answers, [(len(line["tokens"]), line["full_log_prob"])
                                         for line in lines], flush=True)
 

@@ -1,6 +1,6 @@
 """Writes small random models in the forms in which toolkits export transducers and CTC models.
 
-    export.py OUT [--only NAME ...]
+    export.py OUT [--only NAME ...]   (writes OUT/NAME.tar.gz)
 
 Names of ports, shapes, metadata and token files are those that icefall, NeMo (by its own exporter and
 by sherpa-onnx's scripts), Hugging Face and PaddleOCR write; the weights are random, so that files are
@@ -10,6 +10,7 @@ tests only read what is committed.
 
 import argparse
 import json
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,9 @@ from pathlib import Path
 import onnx
 import torch
 from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from archives import pack  # noqa: E402
 
 PIECES = ["▁the", "▁a", "s", "ed", "▁to", "ing", "er", "▁b", "o", "n", "t", "▁he", "l", "re", "▁in",
           "y", "d"]
@@ -449,6 +453,7 @@ def main() -> None:
         if not args.only or make.__name__ in args.only:
             torch.manual_seed(number)
             make(args.out / make.__name__)
+            pack(args.out / make.__name__)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,13 @@ from pathlib import Path
 import ctc_parity
 import numpy as np
 import stream_parity
+from served_tones import unpacked
 from tones import RATE, features
 from tones import utterances as made
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/bin"
-TONES = ROOT / "tests/frames/exports/tones"
+TONES = unpacked("frames/exports/tones")
 MARGIN, SAME_TEXTS = 1e-3, 0.995
 BEAM, CTC_BEAM = 4, 16
 

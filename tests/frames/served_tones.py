@@ -4,10 +4,13 @@ import math
 import pathlib
 import random
 import struct
+import sys
 import wave
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from archives import pack, unpacked  # noqa: E402, F401
+
 RATE = 16000
-EXPORTS = pathlib.Path(__file__).parent / "exports/tones"
 BUNDLE = """format_version: 1 name: "tones" frame_ms: 40
 encoder { graph: "encoder.onnx" input: "x" length_kind: LENGTH_INPUT_LENGTHS length_input: "x_lens" }
 target { form: TEXT_FORM_PIECES vocabulary: "target.vocab" }
@@ -20,7 +23,6 @@ transducer {
 sound {}
 """
 # Of spot_tones.py.
-CHUNKS_EXPORT = pathlib.Path(__file__).parent / "exports/tones_chunks"
 CHUNKS_BUNDLE = """format_version: 1 name: "tones_chunks"
 encoder {
   graph: "encoder.onnx" input: "x"
@@ -41,7 +43,7 @@ def make_chunks_bundle(folder):
     folder.mkdir(parents=True)
     (folder / "model.textproto").write_text(CHUNKS_BUNDLE)
     write_vocabulary(folder)
-    (folder / "encoder.onnx").write_bytes((CHUNKS_EXPORT / "encoder.onnx").read_bytes())
+    (folder / "encoder.onnx").write_bytes((unpacked("frames/exports/tones_chunks") / "encoder.onnx").read_bytes())
 
 
 def make_bundle(folder):
@@ -50,7 +52,7 @@ def make_bundle(folder):
     (folder / "model.textproto").write_text(BUNDLE)
     write_vocabulary(folder)
     for part in ("encoder", "decoder", "joiner"):
-        (folder / f"{part}.onnx").write_bytes((EXPORTS / f"{part}.onnx").read_bytes())
+        (folder / f"{part}.onnx").write_bytes((unpacked("frames/exports/tones") / f"{part}.onnx").read_bytes())
 
 
 def tones(labels):

@@ -1,6 +1,6 @@
-"""Writes a CTC model of tones whose encoder reads chunk by chunk: exports/tones_chunks.
+"""Writes a CTC model of tones whose encoder reads chunk by chunk: exports/tones_chunks.tar.gz.
 
-    spot_tones.py OUT
+    spot_tones.py exports/tones_chunks
 
 It hears the tones of tones.py, and quiet between them, so that segments end where a speaker pauses. Nothing is trained: its
 one matrix is a ridge regression from features to labels. A run reads 10 frames, the next begins 8 later and gets what the
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from served_tones import pack
 from tones import RATE, TONES, features, utterances
 
 BINS, CHUNK, SHIFT = 80, 10, 8
@@ -68,6 +69,7 @@ def main() -> None:
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     onnx.save(model, str(out / "encoder.onnx"))
+    pack(out)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from served_tones import unpacked
 from tones import RATE, features
 from tones import utterances as made
 
-LSTM = Path(__file__).parent / "exports/icefall_lstm"
+LSTM = unpacked("frames/exports/icefall_lstm")
 CHUNK, SHIFT = 9, 4
 TAIL = np.zeros(RATE // 2, np.float32)  # quiet, so that what lies behind the last chunk is silence
 MARGIN = 1e-3

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torchaudio
-from export import WIDTH, StatelessPredictor, SumJoiner, add_metadata, export, write_tokens
+from export import WIDTH, StatelessPredictor, SumJoiner, add_metadata, export, pack, write_tokens
 from tones import RATE, TOKENS, features, utterances
 from torch import Tensor, nn
 
@@ -112,6 +112,7 @@ def main() -> None:
            {name: {0: "N"} for name in ("encoder_out", "decoder_out", "logit")})
     add_metadata(args.out / "joiner.onnx", joiner_dim=WIDTH)
     write_tokens(args.out / "tokens.txt", TOKENS)
+    pack(args.out)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +16,9 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from archives import unpacked  # noqa: E402, F401
+
 PICTURES = ROOT / "build" / "page"
 SERVER = os.environ["BEAMWRIGHT_SERVER_PROGRAM"]
 # What a page is waited for, in ms: no busy machine takes as long. expect() has a separate limit, 5 s unless it is set.

@@ -8,9 +8,8 @@ import subprocess
 
 import pytest
 
-from conftest import PICTURES, ROOT, SERVER, serving
+from conftest import PICTURES, SERVER, serving, unpacked
 
-EXPORTS = ROOT / "tests/frames/exports"
 OF_ALL = {"beam_size", "n_best", "hotwords", "temperature", "length_penalty"}
 OF_TOKENS = {"repetition_penalty", "stop", "sampling", "trace", "attention"}
 OF_FRAMES = {"blank_penalty", "recombine", "full_sum"}
@@ -18,8 +17,9 @@ OF_TRANSDUCERS = {"max_symbols_per_frame", "frame_order"}
 
 
 def bundle(folder, name, graphs):
+    exported = unpacked(f"frames/exports/{name}")
     subprocess.run([pathlib.Path(SERVER).parent / "beamwright-graph", "init",
-                    *(EXPORTS / name / f"{graph}.onnx" for graph in graphs), "--tokens", EXPORTS / name / "tokens.txt",
+                    *(exported / f"{graph}.onnx" for graph in graphs), "--tokens", exported / "tokens.txt",
                     "--out", folder / name], check=True, capture_output=True)
     return folder / name
 
@@ -69,7 +69,7 @@ def test_a_model_has_the_options_of_its_search(page, frames):
 
 @pytest.mark.parametrize("model", ["ctc_icefall", "icefall_offline"])
 def test_such_a_model_is_decoded(page, frames, tmp_path, model):
-    known = json.loads((EXPORTS / model / "answers.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    known = json.loads((unpacked(f"frames/exports/{model}") / "answers.jsonl").read_text(encoding="utf-8").splitlines()[0])
     features = known["source"]["features"]
     question = {"sources": [known["source"]], "options": {"beam_size": 5, "n_best": 5}}  # as a new request asks
     answer = json.loads(frames.ask(f"/v1/models/{model}:decode", question)[2])

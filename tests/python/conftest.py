@@ -16,6 +16,9 @@ import beamwright
 from beamwright import _wire
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from archives import unpacked  # noqa: E402, F401
+
 MODEL = ROOT / "models" / "g2p-en"
 WORDS = (MODEL / "words-test.txt").read_text(encoding="utf-8").split("\n")[:-1]
 

@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import MODEL, ROOT, FakeServer
+from conftest import MODEL, FakeServer, unpacked
 
 import beamwright
 from beamwright import FinishReason, Health, _html, _wire
@@ -255,14 +255,14 @@ def test_unix_socket(tmp_path):
 
 def test_decoder_inputs_against_pytorch(tmp_path):
     """A decoder whose encoder runs elsewhere; first steps that PyTorch computed."""
-    data = ROOT / "tests/tools/graph/testdata"
-    given = np.load(data / "step-lstm/inputs.npz")
-    expected = np.load(data / "step-lstm/outputs.npz")
+    exported = unpacked("tools/graph/testdata/step-lstm")
+    given = np.load(exported / "inputs.npz")
+    expected = np.load(exported / "outputs.npz")
     graph_tool = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).with_name("beamwright-graph")
     for row in range(2):
         begin = int(given["token"][row])
         bundle = tmp_path / f"row{row}"
-        command = [graph_tool, "init", data / "step-lstm/decoder.onnx", "--out", bundle, "--begin", str(begin)]
+        command = [graph_tool, "init", exported / "decoder.onnx", "--out", bundle, "--begin", str(begin)]
         subprocess.run([*command, "--end", "2"], check=True, capture_output=True)
         source = beamwright.DecoderInputs(
             memory={"memory": given["memory"][row]}, states={name: given[name][row] for name in "hc"}
@@ -412,10 +412,10 @@ SHIFTING_ENCODER = ENCODER.replace(
 
 def test_features(tmp_path):
     """An encoder that only takes what is below 0 away: features above it are what the decoder reads."""
-    data = ROOT / "tests/tools/graph/testdata"
+    decoder = unpacked("tools/graph/testdata/step-lstm") / "decoder.onnx"
     graph_tool = pathlib.Path(os.environ["BEAMWRIGHT_SERVER_PROGRAM"]).with_name("beamwright-graph")
     plain, encoded = tmp_path / "plain", tmp_path / "encoded"
-    command = [graph_tool, "init", data / "step-lstm/decoder.onnx", "--begin", "1", "--end", "2", "--out", plain]
+    command = [graph_tool, "init", decoder, "--begin", "1", "--end", "2", "--out", plain]
     subprocess.run(command, check=True, capture_output=True)
     config = (plain / "model.textproto").read_text()
     further = 'input: "frames" further_inputs { input: "shift" }'

@@ -9,7 +9,7 @@ import io
 import re
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, unpacked
 
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 @pytest.mark.parametrize("page", ["docs/python.md", "client/python/README.md"])
 def test_blocks(page, tmp_path, monkeypatch):
     (tmp_path / "models").symlink_to(ROOT / "models")
-    (tmp_path / "exports").symlink_to(ROOT / "tests" / "tools" / "graph" / "testdata" / "step-lstm")
+    (tmp_path / "exports").symlink_to(unpacked("tools/graph/testdata/step-lstm"))
     monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = [(found[1], found[2], text.count("\n", 0, found.start()) + 2) for found in BLOCK.finditer(text)]

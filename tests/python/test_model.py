@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import MODEL, ROOT, run_python
+from conftest import MODEL, ROOT, run_python, unpacked
 
 import beamwright
 
@@ -264,7 +264,7 @@ spent = time.process_time() - before
 assert spent < 0.1, spent
 print(answers[0])
 """
-    encoder = ROOT / "tests" / "tools" / "graph" / "testdata" / "step-lstm" / "encoder.onnx"
+    encoder = unpacked("tools/graph/testdata/step-lstm") / "encoder.onnx"
     assert run_python(code, MODEL, encoder) == "R IY0 K ER1 AH0 N T\n"
 
 

@@ -7,20 +7,20 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, unpacked
 
 import beamwright
 
-DATA = ROOT / "tests" / "tools" / "graph" / "testdata"
 LETTERS = list("abcdefghijklmnopqrstuvwxyz")
 TOKENS = ["<s>", "</s>", *LETTERS]
 
 
 @pytest.mark.parametrize("kind", ["step-lstm", "step-gru", "step-ssru", "whole-lstm", "whole-gru", "whole-ssru"])
 def test_files_become_a_bundle_that_answers_alike(kind, tmp_path):
+    exported = unpacked(f"tools/graph/testdata/{kind}")
     made = beamwright.from_onnx(
-        DATA / kind / "encoder.onnx",
-        DATA / kind / "decoder.onnx",
+        exported / "encoder.onnx",
+        exported / "decoder.onnx",
         (LETTERS, TOKENS),
         tmp_path / "1",
         example=[[1, 2, 3, 4], [5, 6]],
@@ -36,7 +36,7 @@ def test_files_become_a_bundle_that_answers_alike(kind, tmp_path):
 
 
 def test_features_and_ids_without_a_vocabulary(tmp_path):
-    folder = ROOT / "tests" / "e2e" / "exports" / "frames" / "torchscript"
+    folder = unpacked("e2e/exports/frames") / "torchscript"
     made = beamwright.from_onnx(
         folder / "encoder.onnx",
         folder / "decoder.onnx",
@@ -100,7 +100,8 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
 
 
 def test_wrong_graphs_are_told(tmp_path):
-    files = DATA / "step-lstm" / "encoder.onnx", DATA / "step-lstm" / "decoder.onnx"
+    exported = unpacked("tools/graph/testdata/step-lstm")
+    files = exported / "encoder.onnx", exported / "decoder.onnx"
     with pytest.raises(beamwright.ExportError, match="the target vocabulary has 26"):
         beamwright.from_onnx(*files, (LETTERS, LETTERS), tmp_path / "1")
     with pytest.raises(beamwright.ExportError, match="cannot open"):
@@ -115,11 +116,12 @@ def test_wrong_graphs_are_told(tmp_path):
 
 def test_a_bundle_that_answers_otherwise_is_told(tmp_path, monkeypatch):
     """States that are tied to each other crosswise load and decode, and answer otherwise."""
+    exported = unpacked("tools/graph/testdata/step-lstm")
     with pytest.raises(beamwright.ExportError, match="decodes otherwise than ONNX Runtime"):
         monkeypatch.setattr(beamwright._onnx._Runtime, "_first_inputs", crossed(beamwright._onnx._Runtime._first_inputs))
         beamwright.from_onnx(
-            DATA / "step-lstm" / "encoder.onnx",
-            DATA / "step-lstm" / "decoder.onnx",
+            exported / "encoder.onnx",
+            exported / "decoder.onnx",
             (LETTERS, TOKENS),
             tmp_path / "1",
             example=[1, 2, 3],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pathlib
 import shutil
 import struct
 import threading
@@ -11,11 +10,11 @@ import wave
 
 import numpy as np
 import pytest
+from conftest import unpacked
 
 import beamwright
 from beamwright import ArgumentTypeError, Features, InvalidArgumentError, _sound
 
-TONES = pathlib.Path(__file__).resolve().parents[1] / "frames" / "exports" / "tones"
 FRAMES_BUNDLE = """
 format_version: 1 name: "frames" frame_ms: 40 ctc { kind: LOGITS_KIND_LOG_PROBS }
 target { form: TEXT_FORM_WHITESPACE vocabulary: "tokens.txt" }
@@ -47,7 +46,7 @@ def models(tmp_path_factory):
     (tones / "model.textproto").write_text(TONES_BUNDLE)
     (tones / "target.vocab").write_text("<blk>\n" + "".join(f"▁t{i}\n" for i in range(1, 21)))
     for name in ("encoder", "decoder", "joiner"):
-        shutil.copy(TONES / f"{name}.onnx", tones)
+        shutil.copy(unpacked("frames/exports/tones") / f"{name}.onnx", tones)
     with beamwright.serve(repository=folder, threads=1) as server:
         yield server
 

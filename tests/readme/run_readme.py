@@ -23,6 +23,9 @@ import time
 SHOWN_ADDRESSES = ("localhost:8001", "localhost:8000")
 TOLERANCE = 0.002
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from archives import unpacked  # noqa: E402
+
 DECIMAL = re.compile(r"-?\d+\.\d+")
 
 
@@ -118,7 +121,7 @@ def main():
         scratch = pathlib.Path(scratch)
         for model in models:
             shutil.copytree(model, scratch / "models" / model.name)
-        (scratch / "exports").symlink_to(ROOT / "tests/frames/exports")
+        (scratch / "exports").symlink_to(unpacked("frames/exports"))
         server, addresses = start_server(bin_folder.resolve(), scratch / "models", scratch)
         try:
             for number, command, expected in commands:

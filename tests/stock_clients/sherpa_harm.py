@@ -21,10 +21,9 @@ from sherpa_online import as_floats, becomes, connect, metrics, recognized, refu
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/frames"))
-from served_tones import RATE, tones, write_wave  # noqa: E402
+from served_tones import RATE, tones, unpacked, write_wave  # noqa: E402
 
 LONG = os.environ.get("BEAMWRIGHT_CHAOS") == "long"
-EXPORTS = ROOT / "tests/frames/exports/icefall_lstm"
 CLIENTS = 3000 if LONG else 60      # of those that do harm
 CONNECTS = 10_000 if LONG else 1000
 NOISE_MINUTES = 60 if LONG else 1
@@ -32,8 +31,9 @@ AT_ONCE = 50
 
 
 def make_bundle(folder):
-    subprocess.run([pathlib.Path(sys.argv[1]) / "beamwright-graph", "init", EXPORTS / "encoder-chunk.onnx",
-                    EXPORTS / "decoder.onnx", EXPORTS / "joiner.onnx", "--tokens", EXPORTS / "tokens.txt", "--out",
+    exported = unpacked("frames/exports/icefall_lstm")
+    subprocess.run([pathlib.Path(sys.argv[1]) / "beamwright-graph", "init", exported / "encoder-chunk.onnx",
+                    exported / "decoder.onnx", exported / "joiner.onnx", "--tokens", exported / "tokens.txt", "--out",
                     folder], check=True, capture_output=True)
 
 

@@ -21,6 +21,7 @@ from sherpa_online import ROOT, SHERPA, make_bundle, tones, write_wave  # and th
 sys.path.insert(0, str(ROOT / "tests/readme"))
 sys.path.insert(0, str(ROOT / "tests/docs"))
 sys.path.insert(0, str(ROOT / "client/python/src"))
+from archives import unpacked  # noqa: E402
 from follow import same_lines  # noqa: E402
 from run_readme import runnable_commands, stripped, translated  # noqa: E402
 
@@ -49,7 +50,7 @@ def main():
         (programs / "arecord").write_text(f"#!/bin/sh\nexec cat {scratch}/talk.wav\n")
         (programs / "arecord").chmod(0o755)
         (programs / SHERPA.name).symlink_to(SHERPA)
-        (scratch / "features").symlink_to(ROOT / "tests/frames/exports")
+        (scratch / "features").symlink_to(unpacked("frames/exports"))
         with server("--model-repository", scratch / "models", "--websocket-address", "127.0.0.1:0") as (grpc, _, process):
             here = (grpc, f"--server-port={process.websocket}", process.metrics)
             page = ("localhost:8001", "--server-port=6006", "localhost:8002")

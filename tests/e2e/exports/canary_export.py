@@ -26,6 +26,9 @@ from nemo.collections.asr.modules.transformer import transformer_decoders  # noq
 from nemo.collections.asr.modules.transformer.transformer import TransformerDecoderNM  # noqa: E402
 from nemo.collections.asr.parts.submodules.token_classifier import TokenClassifier  # noqa: E402
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from archives import pack  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WAVES = sorted((ROOT / "models/digits-en").glob("spoken-*.wav"))
 HIDDEN, BINS, LAYERS, SEED = 32, 128, 4, 5
@@ -133,9 +136,9 @@ def prompt_of(source, target, punctuates):
 
 
 def main():
-    script, out = sys.argv[1:]
-    os.makedirs(out, exist_ok=True)
-    exported(os.path.abspath(script), with_weights(), out)
+    script, out = map(os.path.abspath, sys.argv[1:])
+    os.makedirs(f"{out}/nemo", exist_ok=True)
+    exported(script, with_weights(), f"{out}/nemo")
     files, end, answers = Files(), TOKENS.index("<|endoftext|>"), []
     for path in WAVES:
         features = features_of(path)
@@ -147,7 +150,8 @@ def main():
             assert gaps.smallest > 1e-4 or beam_size > 1, gaps.smallest
             answers.append({"source": path.name, "language": source, "target": target, "beam_size": beam_size,
                             "text": "".join(TOKENS[i] for i in ids).replace("▁", " ").strip(), "ids": ids})  # fmt: skip
-    pathlib.Path("texts.json").write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
+    (pathlib.Path(out) / "texts.json").write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
+    pack(pathlib.Path(out))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes exports of PyTorch models, with requests and the answers to them: those that tests/e2e/exports_test.cc serves,
-and with --all those of the tables in README.md (table.py).
+"""Writes exports of PyTorch models, with requests and the answers to them: archives of those that tests/e2e/exports_test.cc
+serves, and with --all folders of those of the tables in README.md (table.py).
 
 Usage: export.py OUT [--all] [--requests N] [MODEL...]   (README.md has the versions; weights and requests follow from
 the seed)
@@ -17,6 +17,7 @@ import math
 import pathlib
 import random
 import shutil
+import sys
 import warnings
 
 import numpy as np
@@ -30,6 +31,9 @@ from caches import WIDTH as CACHED
 from cells import cells
 from models import BEGIN, END, FRAME, HEIGHT, SOURCES, TOKENS, models, prepare
 from onnx_runtime import TOOLS, RuntimeModel, make, reason_of
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from archives import pack  # noqa: E402
 
 SEED = 20261121
 REQUESTS = 40
@@ -314,6 +318,8 @@ def main():
             for exporter in export.exporters:
                 write_files(export, exporter, folder / exporter)
         write_answers(export, folder / "answers.jsonl", random.Random(SEED), arguments.requests)
+        if not arguments.all:
+            pack(folder)
 
 
 if __name__ == "__main__":

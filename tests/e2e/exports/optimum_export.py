@@ -18,7 +18,7 @@ from typing import Callable
 import onnx
 import torch
 import transformers
-from export import REQUESTS, SEED, write_answers
+from export import REQUESTS, SEED, pack, write_answers
 from models import BEGIN, END, SOURCES
 from optimum.exporters.onnx import onnx_export_from_model
 
@@ -183,6 +183,8 @@ def main():
         answers = next_log_probs(model, with_weights(model.make))
         torch.manual_seed(SEED)
         write_answers(model, out / "answers.jsonl", random.Random(SEED), model.requests, answers)
+        if not arguments.all:
+            pack(out)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ names)
 import argparse
 import json
 import pathlib
+import sys
 import tempfile
 import wave
 
@@ -20,6 +21,9 @@ import transformers
 from optimum.exporters.onnx import onnx_export_from_model
 from PIL import Image
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from archives import pack  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 WAVES = sorted((HERE.parents[2] / "models" / "digits-en").glob("spoken-*.wav"))
@@ -289,6 +293,7 @@ def main():
             export_static(module, folder / "static")
             heard = {path.name: answer.language_of(path) for path in WAVES}
             (folder / "languages.json").write_text(json.dumps(heard, indent=1) + "\n")
+        pack(folder)
 
 
 if __name__ == "__main__":

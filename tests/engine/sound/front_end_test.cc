@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/file.h"
 #include "ops/numpy/npz.h"
+#include "tests/support/test_data.h"
 
 namespace beamwright::sound {
 namespace {
@@ -93,7 +94,7 @@ TEST(FrontEndTest, IsThatOfKaldi) {
 
 ops::Tensor Reference(const std::string& name) {
   const auto bytes =
-      ReadFile(BEAMWRIGHT_SOURCE_DIR "/tests/engine/sound/data/front_ends/" + name + ".npy");
+      ReadFile(testing_support::TestData("engine/sound/data/front_ends/" + name + ".npy"));
   EXPECT_TRUE(bytes.ok()) << bytes.status();
   auto tensor = ops::ParseNpy(*bytes);
   EXPECT_TRUE(tensor.ok()) << tensor.status();

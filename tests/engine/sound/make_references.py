@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes data/*.npy: what kaldi-native-fbank says of sounds that front_end_test.cc makes again; and data/front_ends/*.npy: what
+"""Writes data/*.npy: what kaldi-native-fbank says of sounds that front_end_test.cc makes again; and data/front_ends.tar.gz: what
 the other toolkits say of 0.2 s of speech, noise, tones and silence, [4, frames, features].
 
     python3 -m venv V; V/bin/pip install numpy kaldi-native-fbank==1.23.0 librosa==0.11 torch torchaudio transformers
@@ -7,6 +7,7 @@ the other toolkits say of 0.2 s of speech, noise, tones and silence, [4, frames,
 """
 
 import pathlib
+import sys
 import wave
 
 import kaldi_native_fbank as knf
@@ -17,6 +18,8 @@ import torchaudio
 import transformers
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1] / "support"))
+from archives import pack  # noqa: E402
 
 
 def noise(count):
@@ -139,3 +142,4 @@ SOUNDS = [spoken(12000, LENGTH), noise(LENGTH), tones(LENGTH, 16000), np.zeros(L
 np.save(HERE / "data" / "front_ends" / "speech.npy", SOUNDS[0])
 for name, compute in FRONT_ENDS.items():
     np.save(HERE / "data" / "front_ends" / f"{name}.npy", np.stack([compute(samples) for samples in SOUNDS]).astype(np.float32))
+pack(HERE / "data" / "front_ends")

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <numbers>
 
+#include "tests/support/test_data.h"
+
 namespace beamwright::sound {
 namespace {
 
@@ -52,7 +54,7 @@ void Write(const std::string& folder, const std::string& name, std::string text,
     vocabulary << "▁t" << i << "\n";
   }
   for (const std::string& file : files) {
-    std::filesystem::copy(BEAMWRIGHT_SOURCE_DIR "/tests/frames/exports/" + exported + "/" + file,
+    std::filesystem::copy(testing_support::TestData("frames/exports/" + exported + "/" + file),
                           bundle + "/" + file);
   }
 }

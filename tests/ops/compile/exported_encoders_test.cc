@@ -9,6 +9,7 @@
 #include "ops/import/graph_file.h"
 #include "ops/loop/model.h"
 #include "tests/support/run_graph.h"
+#include "tests/support/test_data.h"
 
 namespace beamwright::ops {
 namespace {
@@ -26,8 +27,8 @@ Tensor NoiseOf(Shape shape, uint32_t seed) {
 }
 
 TEST(ExportedEncoders, SourcesOfOneLengthRunTogether) {
-  const auto graph = ReadGraph(
-      absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/e2e/exports/canary_speech/nemo/encoder.onnx"));
+  const auto graph =
+      ReadGraph(testing_support::TestData("e2e/exports/canary_speech/nemo/encoder.onnx"));
   ASSERT_TRUE(graph.ok()) << graph.status();
   RowProof proof;
   const auto model = Model::Compile(*graph, Precision::kF32, {0, 1, -1, 1}, proof);

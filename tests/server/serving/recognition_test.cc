@@ -14,6 +14,7 @@
 #include "ops/base/steady_time.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"
+#include "tests/support/test_data.h"
 
 // A namespace for this file: a folder's tests are compiled together.
 namespace beamwright::serving::recognition {
@@ -24,7 +25,7 @@ using ::testing::ElementsAre;
 // NeMo's export, [rows, features, frames], whose features are normalised over the source.
 void WriteNemoBundle(const std::string& folder) {
   const std::filesystem::path to = folder + "/nemo/1";
-  const std::string from = BEAMWRIGHT_SOURCE_DIR "/tests/frames/exports/ctc_nemo/";
+  const std::string from = testing_support::TestData("frames/exports/ctc_nemo/");
   std::filesystem::create_directories(to);
   std::filesystem::copy_file(from + "model.onnx", to / "encoder.onnx");
   std::ifstream tokens(from + "tokens.txt");  // TOKEN ID, the blank last

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "include/beamwright/engine.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/shell.h"
 #include "tools/bundle/check.h"
 #include "tools/bundle/init.h"
@@ -102,8 +103,9 @@ void Parse(const Message& json, Message& to) {
 }
 
 std::string Folder(const Exported& tested) {
-  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/frames/",
-                      tested.shipped ? "words/" : absl::StrCat("exports/", tested.folder, "/"));
+  return tested.shipped
+             ? std::string(BEAMWRIGHT_SOURCE_DIR "/tests/frames/words/")
+             : testing_support::TestData(absl::StrCat("frames/exports/", tested.folder, "/"));
 }
 
 std::vector<Question> ReadQuestions(const Exported& tested) {

@@ -21,6 +21,7 @@
 #include "ops/loop/operators.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/exports.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/check.h"
@@ -59,7 +60,7 @@ InitOptions ExportedTo(const TempBundle& bundle, const std::string& folder) {
 
 // A file of one that tests/e2e/exports_test.cc serves.
 std::string ServedExport(const std::string& file) {
-  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/e2e/exports/whole_gru/openvino/", file);
+  return testing_support::TestData(absl::StrCat("e2e/exports/whole_gru/openvino/", file));
 }
 
 class InitBundleTest : public ::testing::TestWithParam<const char*> {};

@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "beamwright/v1/model.pb.h"
 #include "ops/numpy/npz.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/shell.h"
 #include "tools/bundle/encoder_input.h"
 #include "tools/bundle/init_parts.h"
@@ -30,7 +31,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 std::string File(const std::string& name) {
-  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/frames/exports/", name);
+  return testing_support::TestData(absl::StrCat("frames/exports/", name));
 }
 
 std::string FreshFolder() {

@@ -14,6 +14,7 @@
 #include "engine/sound/front_end.h"
 #include "include/beamwright/engine.h"
 #include "ops/import/graph_file.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/shell.h"
 #include "tools/bundle/check.h"
 #include "tools/bundle/init.h"
@@ -171,7 +172,7 @@ TEST(MadeModelsTest, SoundIsReadAsTheExportedEncoderReadsIt) {
   for (const auto& [folder, tokens, is_turned, frame_ms] : exports) {
     SCOPED_TRACE(folder);
     const std::string path =
-        absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/frames/exports/", folder, "/");
+        testing_support::TestData(absl::StrCat("frames/exports/", folder, "/"));
     InitOptions options;
     options.decoder = path + "model.onnx";
     options.target_vocab = path + tokens;
@@ -486,7 +487,7 @@ TEST(MadeModelsTest, SourcesOfAFixedLengthArePadded) {
 
 // What `check` says of a file of the repository.
 std::string Checked(const std::string& path) {
-  const auto graph = ops::ReadGraph(absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/", path));
+  const auto graph = ops::ReadGraph(testing_support::TestData(path));
   EXPECT_TRUE(graph.ok()) << graph.status();
   const ops::GraphFindings findings = ops::CheckGraph(*graph);
   EXPECT_TRUE(findings.ok()) << findings.status;

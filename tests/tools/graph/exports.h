@@ -8,13 +8,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/test_data.h"
 
 namespace beamwright::ops::testing_tools {
 
 // file: of the folder; of all of them, if empty.
 inline std::string Exported(const std::string& folder, const std::string& file) {
-  return absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/tools/graph/testdata/", folder,
-                      folder.empty() ? "" : "/", file);
+  return folder.empty()
+             ? absl::StrCat(BEAMWRIGHT_SOURCE_DIR, "/tests/tools/graph/testdata/", file)
+             : testing_support::TestData(absl::StrCat("tools/graph/testdata/", folder, "/", file));
 }
 
 // The folders, for INSTANTIATE_TEST_SUITE_P.

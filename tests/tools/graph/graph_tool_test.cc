@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/numpy/npz.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/shell.h"
 
 namespace beamwright::ops {
@@ -283,8 +284,8 @@ TEST(GraphTool, BenchRunsEveryCombination) {
 
 // States [layers, rows, width] have as many rows as the token: their second axis is not a length.
 TEST(GraphTool, BenchCountsTheRowsOfStates) {
-  const std::string decoder = absl::StrCat(
-      BEAMWRIGHT_SOURCE_DIR, "/tests/e2e/exports/layered_lstm/torchscript/decoder.onnx");
+  const std::string decoder =
+      testing_support::TestData("e2e/exports/layered_lstm/torchscript/decoder.onnx");
   const Outcome outcome = Tool({"bench", decoder, "--batch", "3", "--seconds", "0"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
 }

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/numpy/npz.h"
+#include "tests/support/test_data.h"
 #include "tests/tools/graph/exports.h"
 #include "tests/tools/graph/shell.h"
 
@@ -220,9 +221,9 @@ TEST_P(ExportTest, ASearchStepsItsRowsTogether) {
 // Exports whose rows have to be separated from heads, or from the steps of a layer inside a loop.
 TEST(ConformanceExportTest, ASearchStepsItsRowsTogether) {
   for (const char* name : {"step_heads,dynamo", "loop_of_cells,torchscript", "step_lstm,dynamo"}) {
-    const Outcome outcome =
-        RunProgram({BEAMWRIGHT_GRAPH_PROGRAM, "check",
-                    absl::StrCat(BEAMWRIGHT_PYTORCH_SUITE "/", name, "/model.onnx")});
+    const Outcome outcome = RunProgram({BEAMWRIGHT_GRAPH_PROGRAM, "check",
+                                        testing_support::TestData(absl::StrCat(
+                                            "conformance/data/pytorch/", name, "/model.onnx"))});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     EXPECT_THAT(outcome.output, HasSubstr("a search steps the rows of all requests together"))
         << name;
