@@ -1,3 +1,6 @@
+// Align, as a call of Score: ToScoreRequest makes a pair of texts a source with one target, scored
+// without end token; ToAlignResponse takes the tokens and their attention out of the answer. Errors
+// of the scoring name fields of its request, which InAlignTerms renames to those of the caller's.
 #include "engine/align.h"
 
 #include <string>

@@ -1,4 +1,16 @@
-// DecodeModel::Compile: from a bundle to a model.
+// DecodeModel::Compile: from a bundle, whose files are read and checked, to a model that engines
+// run.
+//
+// 1. Precision: that of the options or of the bundle; auto tries candidates and compares their
+//    answers (auto_precision.cc).
+// 2. Limits of the options are put over those of the bundle (Tighten), and token lists are read.
+// 3. CompileOwn: encoder, front ends for sound or pictures, activity model, and either the parts of
+//    a search by frames or the decoder's step.
+// 4. CompileFusion: further decoders and scorers of the bundle.
+// 5. What follows from the graphs: the least length of a source and the most steps of a decoder. At
+//    last the default options are checked against the model.
+//
+// An error names the file or the field of the bundle that it comes from.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -167,6 +179,7 @@ absl::StatusOr<std::shared_ptr<const sound::FrontEnd>> CompileSound(const v1::Mo
   return *std::move(made);
 }
 
+// Searches by tokens begin with a token and end with one.
 absl::Status CheckTarget(const DecodeModel::Parts& parts) {
   if (bundle::SearchOf(parts.config) != v1::SEARCH_TOKENS) {
     return absl::OkStatus();
@@ -180,6 +193,7 @@ absl::Status CheckTarget(const DecodeModel::Parts& parts) {
   return absl::OkStatus();
 }
 
+// The lower of both limits; 0 is no limit.
 void Tighten(const CompileOptions& options, v1::LimitsConfig& limits) {
   const auto lower = [](int own, int other) {
     return own == 0 || other == 0 ? std::max(own, other) : std::min(own, other);

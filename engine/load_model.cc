@@ -1,3 +1,7 @@
+// From a bundle's folder to a model that serves: LoadModel reads the files and compiles their
+// graphs. While it does, digests of files are computed on other threads; if one differs, that is
+// the error, whatever else failed. TryModel then runs the bundle's golden requests and compares
+// their answers, and warms the model up.
 #include "engine/load_model.h"
 
 #include <utility>

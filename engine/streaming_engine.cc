@@ -1,5 +1,18 @@
-// What stands behind engine.h: admission in front of schedulers, and a watchdog: the supervisor's
-// thread, which looks after what their workers have under way.
+// The engine behind engine.h: admission in front of schedulers, and a supervisor's thread, which
+// looks after what the schedulers' workers run.
+//
+// 1. A call (Decode, Recognize, Score) goes through Accept on the caller's thread: is the queue
+//    full, make the request (its source is checked and prepared here), enqueue it. Whatever fails
+//    is answered at once; a lack of memory is an answer like any other.
+// 2. Workers of the schedulers take requests from Admission, run them step by step and answer them
+//    on their own threads.
+// 3. Look, every 20 ms while there are requests: answers those that expired or were cancelled in
+//    the queue, and lets each scheduler look at its worker: a step that takes too long is reported,
+//    and at last the model is put into quarantine. Without requests the supervisor sleeps until
+//    WakeSupervisor.
+//
+// Drain waits for the requests that were accepted, End answers them. Engine::Start checks the
+// options and fills in those that depend on the machine.
 #include <atomic>
 #include <new>
 #include <optional>

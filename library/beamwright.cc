@@ -1,4 +1,14 @@
 // The C interface over ProcessModel. Nothing is thrown across it.
+//
+// 1. Each call checks that the process is not a fork of one that has loaded a model (CheckForks):
+//    the engine's threads do not survive a fork.
+// 2. Call parses the request within the bounds of messages (ReadRequest), calls the model, and
+//    serialises the response into a buffer of malloc's, which the caller frees.
+// 3. A failure is a google.rpc.Status in the same buffer, with its message behind it as a C string
+//    (Fail). A lack of memory needs none: its message is a constant.
+//
+// Options that a newer program passes are read as far as this library knows them, by the struct's
+// size.
 
 #include "include/beamwright/beamwright.h"
 

@@ -1,5 +1,10 @@
 // beamwright capacity: how many replicas a load needs, from what one of them was measured to do.
 // Asks no server.
+//
+// CurveOf makes a service curve (calls a second by calls in flight) from the points that load-test
+// measured. For each period of the traffic, ReplicasFor finds the fewest replicas that keep the
+// goal, by simulating the queue of one replica (client/load/capacity.cc); PrintPeriod prints the
+// usual state, with the spare replicas, and the state without them.
 #include <fstream>
 #include <iostream>
 #include <memory>

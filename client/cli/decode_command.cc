@@ -1,4 +1,12 @@
 // beamwright decode: sources in, n-best lists out.
+//
+// 1. Decode opens the source reader (arguments, a file, standard input, features, pictures or
+//    prompts).
+// 2. DecodeBulk sends batches, several calls at a time, and gives the answers in the order of the
+//    sources to Printer. At a terminal each line is sent alone, so that its answer comes at once.
+// 3. StreamDecode, with --stream: one source after the other, each message printed as it arrives.
+//
+// A source that fails is reported with its number and counted; others go on.
 #include <fstream>
 #include <iostream>
 #include <memory>

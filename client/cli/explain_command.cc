@@ -1,4 +1,11 @@
 // beamwright explain: why a hypothesis won, and why a target did not.
+//
+// 1. DecodeWithTrace decodes the source with the search's trace; WhyItWon prints the winner's steps
+//    and what it was compared with.
+// 2. For each --target: ScoreTargets asks for its score under the same options, and WhyItLost
+//    follows it through the trace to the step in which the search dropped it. Where options draw at
+//    random or depend on the search's course, the two scores cannot be compared, and the text says
+//    so (ScoresAreComparable).
 #include <iostream>
 #include <memory>
 #include <string>

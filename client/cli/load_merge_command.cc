@@ -1,4 +1,9 @@
 // beamwright load-merge: one report of load tests that ran side by side, on several machines say.
+//
+// MergeRuns adds counts and rates (AddCounts), and the timelines second by second (AddTimeline).
+// Percentiles do not add up: those of all runs together are computed from the sum of their
+// histograms, which the JSON of a run holds whole. A run that does not count (INVALID) makes the
+// merged one not count.
 #include <algorithm>
 #include <iostream>
 #include <memory>

@@ -20,6 +20,7 @@
 namespace beamwright::client {
 namespace {
 
+// The run of the base with the same rate and concurrency; null without one.
 const LoadTestReport* SameLoad(const LoadTestSweep& base, const LoadTestReport& run) {
   const auto found =
       std::find_if(base.runs().begin(), base.runs().end(), [&](const LoadTestReport& each) {
@@ -56,6 +57,8 @@ std::string LoadCsv(const LoadTestSweep& sweep) {
   return csv;
 }
 
+// The text that HdrHistogram's tools print and plot: value, percentile, count, 1 / (1 -
+// percentile).
 std::string HdrPercentiles(const LoadTestReport& run) {
   std::string text = "       Value     Percentile TotalCount 1/(1-Percentile)\n\n";
   for (const CurvePoint& point : run.latency_curve()) {
@@ -88,6 +91,7 @@ absl::Status WriteHistogram(const std::string& path, const LoadTestReport& run) 
                             run.elapsed_seconds(), run.latency_ms().max(), run.latency_hdr()));
 }
 
+// The JSON of several loads, or of one, which becomes a sweep of one.
 absl::StatusOr<LoadTestSweep> ReadSweep(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string json(std::istreambuf_iterator<char>(file), {});

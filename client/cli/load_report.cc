@@ -78,6 +78,7 @@ std::string WhyInvalid(const LoadReport& report) {
              : why;
 }
 
+// Sources that were sent and have no answer; calls that failed count with their whole batch.
 double ErrorShare(const LoadOptions& options, const LoadReport& report) {
   const double sources = static_cast<double>(report.num_calls + NumFailed(report)) * options.batch;
   return sources > 0 ? 1 - static_cast<double>(report.num_sources) / sources : 0;

@@ -1,5 +1,16 @@
 // beamwright load-test: what a server does with N calls in flight, or with R calls a second, and
 // the highest rate at which it keeps a promise.
+//
+// 1. Loads makes the list of loads from the flags: one for each concurrency or rate. AddCalls finds
+//    what is sent: the sources of the command line (ReadSources), or the calls of a mix, which may
+//    say when each is due.
+// 2. RunLoads runs them one after the other. For each: a new connection, warm-up (Measure), the
+//    run, and what the server's metrics have counted meanwhile (MetricsAround). A run in which no
+//    call is answered any more ends the list.
+// 3. WriteOutputs: JSON, CSV, comparison, histogram, page. Judge decides the exit code: wrong
+//    answers always fail, then --fail-if, or any failure without it.
+// 4. SearchMaxRate in the place of 2 and 3: FindMaxRate chooses the rates, each trial is printed as
+//    it ends.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -156,6 +167,7 @@ absl::StatusOr<std::vector<LoadOptions>> Loads(const CLI::App& command, const Lo
   return loads;
 }
 
+// A failed call is counted, not tried again, and no connection is opened that no call would use.
 ClientOptions ClientFor(const LoadFlags& flags, const LoadOptions& load) {
   ClientOptions options = flags.connection.client;
   options.connections = std::min(options.connections, load.concurrency);

@@ -1,4 +1,7 @@
-// beamwright models: what a server serves.
+// beamwright models: what a server serves. Without a name a table of all models with their states
+// (PrintTable); with one, everything that the server says of it: sources and targets, batching,
+// streaming, scorers, limits and the bundle's configuration (PrintDescription). Texts of bundles
+// are printed with control characters escaped.
 #include <algorithm>
 #include <iostream>
 #include <memory>

@@ -1,4 +1,13 @@
 // beamwright recognize: sound in, words out while they are spoken; as text, JSON or subtitles.
+//
+// 1. OpenSources: recordings, standard input, or files of features. Each source gives pieces
+//    (Pieces); a recording gives them as it is read, features 32 frames at a time.
+// 2. RecognizeOne sends one source over a stream and prints each message as it arrives
+//    (SegmentPrinter).
+// 3. RecognizeBatch, with --output-dir: recordings one after the other, each into a separate file,
+//    which gets its name when it is complete. So an interrupted run goes on where it ended.
+//
+// A source that fails does not end the others; the exit code says that one did.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

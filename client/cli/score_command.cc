@@ -1,4 +1,9 @@
 // beamwright score and beamwright align: given targets instead of a search.
+//
+// GivenReader reads sources with their targets, from the arguments or line by line. Run collects
+// them in batches and hands each to Score or Align, which make one call of a batch and print its
+// results in the order of the input. A source that fails is reported and counted; a fault that
+// every call would have, such as an unknown model, ends the command.
 #include <cstdint>
 #include <fstream>
 #include <iostream>

@@ -1,4 +1,10 @@
 // beamwright stream-test: what a server does with N people who speak at once.
+//
+// 1. ReadSound reads the recordings into pieces of --piece; all must be of one format.
+// 2. RunStreamLoad (client/load/stream_load.cc) sends them at the pace of speech and measures: from
+//    the last sample to the final answer, from the first sample to the first stable token, and
+//    whether stable tokens stayed.
+// 3. ReportOf and TextOf print this; with --metrics also the calls that the server has counted.
 #include <algorithm>
 #include <iostream>
 #include <map>

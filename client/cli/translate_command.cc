@@ -1,4 +1,11 @@
 // beamwright translate: lines or a file in, their translations out.
+//
+// Lines: read from several files as one sequence (Lines), sent in batches of up to --batch lines or
+// 256 KiB, with --outstanding calls in flight. The oldest batch is awaited and printed first, so
+// that the output has the order of the input.
+//
+// A file that is one text (HTML, subtitles, office documents; FormatOf) is sent whole, and its
+// translation, in the same format, goes to standard output (TranslateWhole).
 #include <deque>
 #include <filesystem>
 #include <future>

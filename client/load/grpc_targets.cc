@@ -1,4 +1,11 @@
-// Servers over gRPC: of beamwright.v1, and of the Open Inference Protocol.
+// Servers over gRPC that a load is sent to: of beamwright.v1 (NativeTarget), and of the Open
+// Inference Protocol (InferGrpcTarget), and the choice of a target by protocol (MakeTarget).
+//
+// A target sends a call without waiting and calls `done` with a DecodeResponse, whatever the
+// protocol, so that the load generator measures and counts all of them the same way.
+// DecodeResponseOf makes it from the tensors of an Open Inference response, gRPC's or JSON. Answers
+// of other servers may have other outputs: then a result has no hypothesis, and only times are
+// measured. Extents in an answer are claims of the server and are bounded.
 
 #include <google/protobuf/util/json_util.h>
 

@@ -1,6 +1,12 @@
 // JSON over HTTP: our /v1 and the Open Inference Protocol's /v2. HTTP/1.1 has one call a connection
 // at a time, so each call in flight has a connection and a thread; threads are started as they are
 // needed and keep their connections.
+//
+// 1. Send puts a call into the queue; a thread is added if none is idle (Work).
+// 2. Call writes the body in the form of the protocol (BodyOf) and waits for the answer. AnswerOf
+//    reads it; other statuses than 200 become the status codes of gRPC (CodeOf, ErrorOf).
+// 3. CancelOutstanding closes the connections of calls in flight, since HTTP/1.1 has no other way
+//    to give up a call.
 #include <google/protobuf/util/json_util.h>
 #include <httplib.h>
 

@@ -100,6 +100,7 @@ absl::Status AddTexts(const v1::DecodeRequest& request, InputTensor& input) {
   return absl::OkStatus();
 }
 
+// Shorter sources are filled up with -1 to the longest.
 absl::Status AddIds(const v1::DecodeRequest& request, InputTensor& input) {
   int longest = 0;
   for (const v1::Source& source : request.sources()) {
@@ -256,6 +257,7 @@ absl::Status ReadInput(const Struct& json, InputTensor& input) {
   return ReadElements(*data, input.datatype(), *input.mutable_contents());
 }
 
+// Whole numbers become int64 parameters as long as a double holds them exactly.
 absl::Status ReadParameters(const Struct& json, Parameters& parameters) {
   for (const auto& [name, value] : json.fields()) {
     const double number = value.number_value();

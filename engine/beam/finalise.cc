@@ -1,4 +1,13 @@
-// From the end of a search to its answer: n-best lists by GatherTree, and the message made of them.
+// From the end of a search to its answer.
+//
+// 1. Finalise gathers the n-best lists of several searches by one run of GatherTree, the operator
+//    by which exported models follow parents back, over all their slots; Collect then makes each
+//    search's hypotheses of its paths, in parallel.
+// 2. MakeReply leaves out hypotheses with equal texts if the request asks for it and fills the
+//    message: tokens, text, scores and their parts, attention, words, lattice, trace and state for
+//    the next call.
+// 3. Answer does both for all requests that ended in a step and gives each its reply; a request
+//    that only scores targets needs no GatherTree (GiveScored).
 #include "engine/beam/finalise.h"
 
 #include <algorithm>
@@ -57,6 +66,8 @@ void CopyColumns(absl::Span<const int32_t> from, int num_slots, int64_t row, int
 
 }  // namespace
 
+// Searches with fewer steps or slots than the largest are filled up with kNoSlot; `lengths` says
+// where each ends.
 std::vector<absl::StatusOr<std::vector<search::Hypothesis>>> Finalise(
     const ops::ExecutionContext& context, absl::Span<const search::BeamSearch* const> searches) {
   int64_t steps = 0;
@@ -216,6 +227,8 @@ void AddTrace(const search::BeamSearch& search, const bundle::TextCodec& target,
   AddPlaces(hypotheses, out);
 }
 
+// Slots that hold a token in their step, with their parents; slots that only continue themselves
+// are left out. The first beam_size of a step are its live rows.
 void AddLattice(const search::SlotHistory& history, int beam_size, v1::Lattice& lattice) {
   for (int step = 0; step < history.num_steps(); ++step) {
     v1::LatticeStep& out = *lattice.add_steps();
@@ -252,6 +265,8 @@ std::string TextOf(const BeamRequest& request, const search::Hypothesis& hypothe
                     request.search_options().stop_strings.get(), /*unfinished=*/false);
 }
 
+// Parts of the sum (scorers, members of an ensemble) are named as in the bundle, so that a caller
+// can weigh them again.
 void FillHypothesis(const BeamRequest& request, const search::Hypothesis& hypothesis,
                     v1::Hypothesis& out) {
   out.mutable_tokens()->Add(hypothesis.tokens.begin(), hypothesis.tokens.end());

@@ -1,3 +1,8 @@
+// Parts that text codecs share: GPT-2's printable characters for bytes, pieces that stand for a
+// byte (<0xE6>), and the cutting of a text into tokens of a vocabulary. CutText takes the longest
+// token each time; where that ends in a place from which no token goes on, CutIntoFewest finds the
+// fewest tokens that make up the text, by dynamic programming from the end. Its look-ups are
+// bounded, since texts come from callers.
 #include "engine/bundle/codec_base.h"
 
 #include <algorithm>

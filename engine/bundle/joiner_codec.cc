@@ -1,7 +1,11 @@
 // Tokens as OpenNMT's Tokenizer writes them: a space stands between two unless '￭' ends the first
-// or begins the second. So what a token writes depends on the one before. Text is cut word by word,
-// by dynamic programming over (bytes read, whether the last token joins what follows), into the
-// fewest tokens.
+// or begins the second. So what a token writes depends on the one before.
+//
+// Encode cuts the text word by word into the fewest tokens, by dynamic programming over (bytes
+// read, whether the last token joins what follows): Extend tries every token that continues a
+// state, CutWord follows the best ways back from the word's end. Costs in order of weight: a
+// character that no token writes, a token, a joiner where nothing is to be joined. The last decides
+// between cuts of equally many tokens, as the tokenizer itself writes no idle joiner.
 #include "engine/bundle/joiner_codec.h"
 
 #include <algorithm>
@@ -72,6 +76,8 @@ class JoinerCodec : public CodecBase {
     return End(std::move(encoded));
   }
 
+  // is_joined: no space before the next token, since the last one ends with a joiner or nothing has
+  // been written.
   std::string Decode(absl::Span<const int32_t> ids) const override {
     std::string text;
     bool is_joined = true;  // no space before the first

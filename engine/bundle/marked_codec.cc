@@ -1,9 +1,14 @@
 // Pieces of words whose marks are not SentencePiece's '▁': '##', '@@', '</w>', and characters that
 // stand for bytes. Each token has a surface: the bytes that it writes, with a space where a word
 // begins ('##', bytes) or ends ('@@', '</w>'). An answer's text is its surfaces in a row, without
-// the space at that end; text is cut into surfaces, the longest first, as WordPiece does it, or
-// into the fewest where that leaves something over. How a trained model cut its texts, by merges or
-// by probabilities, is not in a list of tokens.
+// the space at that end.
+//
+// 1. Surface reads a token's mark; FindSurfaces makes the table from surfaces to ids.
+// 2. Encode writes the text as its surfaces would (WaysToWrite) and cuts that, the longest surface
+//    first, as WordPiece does it, or into the fewest where that leaves something over.
+// 3. WithUnknown cuts a text that has parts which no token writes.
+//
+// How a trained model cut its texts, by merges or by probabilities, is not in a list of tokens.
 #include <algorithm>
 #include <utility>
 
@@ -107,6 +112,7 @@ class MarkedCodec : public CodecBase {
     return std::unique_ptr<TextCodec>(std::move(codec));
   }
 
+  // Of bytes the way with the fewest tokens, of other marks the first way that can be cut.
   absl::StatusOr<EncodedText> Encode(absl::string_view text) const override {
     BW_RETURN_IF_ERROR(CheckText(text));
     const std::string lowered = lowercase_ ? LowercaseLatin(text) : std::string(text);

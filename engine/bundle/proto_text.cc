@@ -1,3 +1,7 @@
+// Reads messages from text that people write. ParseTextProto reads protobuf's text form: at most 16
+// levels deep, with up to 20 errors as line:column: message in one status, and with the allowed
+// names where an enum's value is unknown. The rest of the file checks JSON around protobuf's own
+// reader.
 #include "engine/bundle/proto_text.h"
 
 #include <algorithm>

@@ -1,4 +1,13 @@
 // The text forms that look tokens up in a table: characters, white space, pieces, and plain ids.
+// Create reads the vocabulary; if its tokens have joiners or other marks, a codec for these takes
+// over.
+//
+// 1. Encode splits the text in the usual way of its form (Split): characters, words between white
+//    space, or pieces with '▁' in the place of spaces, the longest piece first.
+// 2. If a part is no token, CutOtherwise looks for the fewest tokens that make up the whole text:
+//    answers of a model may be cut in a way that Split does not find.
+// 3. What is left becomes the unknown token, or an error with the part's text and position
+//    (Joined).
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -1,5 +1,19 @@
 // Text by a file that says how it is cut: by byte-level BPE and RWKV's tables (tokenizer_file.h),
 // by Unigram or WordPiece (piece_tokenizer.h).
+//
+// TokenizerCodec, the way of a text:
+//
+// 1. Encode looks at each place for an added token, the longest first; such tokens are never merged
+//    with their neighbours.
+// 2. EncodeWords applies the file's splits in order to what lies between them, or cuts the longest
+//    token each time (RWKV).
+// 3. EncodeWord starts with the tokens of the word's bytes; Merged joins pairs, that of the lowest
+//    rank first. Candidates are in a heap, and a pair whose tokens have changed since is skipped
+//    when it is popped.
+//
+// PieceCodec leaves the cutting to PieceTokenizer and only maps what special tokens and unknown
+// pieces become. Both write tokens as bytes and make valid UTF-8 of them at the end, since a token
+// may hold half a character.
 
 #include <algorithm>
 #include <array>
@@ -112,6 +126,8 @@ class TokenizerCodec : public CodecBase {
     return id >= 0 && id < size() && !file_.tokens[static_cast<size_t>(id)].text.empty();
   }
 
+  // Tables for the look-ups of Encode: tokens by text and by bytes, added tokens by their first
+  // byte (the longest first), the token of each single byte, and merges by their pair.
   absl::Status BuildTables() {
     of_byte_.fill(-1);
     for (int32_t id = 0; id < size(); ++id) {

@@ -1,3 +1,6 @@
+// Features of a source that an encoder reads chunk by chunk: `chunk` frames for each run, of which
+// the next run begins `shift` frames later. After the last features come `tail` frames of silence,
+// for encoders that look ahead. What lies before the next chunk is dropped when states advance.
 #include "engine/frames/chunked_source.h"
 
 #include <algorithm>
@@ -11,6 +14,7 @@ void ChunkedSource::Add(const ops::Tensor& piece) {
   num_features_ += piece.dim(1);
 }
 
+// A whole chunk of features, or what is left of them once the source is complete.
 bool ChunkedSource::has_chunk() const {
   return next() + streaming_.chunk <= num_features_ || (is_complete_ && !is_exhausted());
 }
@@ -45,6 +49,7 @@ void ChunkedSource::Advance(StreamStates states) {
   ++num_chunks_;
 }
 
+// Results of all runs so far as one tensor [1, frames, width].
 ops::Tensor ChunkedSource::TakeKept() {
   int64_t frames = 0;
   for (const ops::Tensor& part : kept_) {

@@ -1,3 +1,15 @@
+// A request of a model whose encoder gives one row of scores, or columns, for each frame: CTC
+// (CtcRequest) and sequence tagging (TagRequest). Once the encoder has run, only language
+// models run for such a request.
+//
+// 1. Frames arrive in one of three ways: as the row of a batch of encoded sources (Start), as a
+//    whole result of chunks (TakeWhole), or as the caller's own features, whole (StartAlone) or in
+//    pieces (TakePiece). TakeFrames turns all of them into log-probabilities.
+// 2. Advance runs a bounded number of frames, so that requests take turns: the search (CtcSearch,
+//    TagSearch), or the forward algorithm of all targets (CtcScorer, TagLattice) if the request
+//    scores.
+// 3. DropFrames forgets frames of a stream that the search has passed; `first_held` is the number
+//    of the first frame that is still kept.
 #include "engine/frames/column_request.h"
 
 #include <algorithm>

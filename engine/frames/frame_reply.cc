@@ -1,4 +1,6 @@
-// Answers of searches by frames.
+// Answers of searches by frames: a transducer's, CTC's or tagger's hypotheses with the frames of
+// their tokens (MakeHypotheses), the reply to a decode request (MakeFrameReply), and the scores of
+// given targets (MakeFrameScored).
 
 #include <algorithm>
 #include <cmath>

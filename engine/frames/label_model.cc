@@ -1,3 +1,6 @@
+// One language model over label histories. Its states are in a SlotPool; a run reads the states of
+// the parents' slots, steps the decoder's body over all new histories, and writes the next states
+// into their slots. The start's states are computed once and lie in slot 0.
 #include "engine/frames/label_model.h"
 
 #include <utility>

@@ -1,3 +1,11 @@
+// Language models in searches by frames: each new label history of a search is a row of a
+// LabelModel's run, whatever its request.
+//
+// 1. List enters the histories that a search added in the last step, each with the slot of the
+//    history that it continues.
+// 2. Run steps each language model once over all rows.
+// 3. The log-probabilities of a row become the request's FusedRow for that slot. A row with NaN
+//    fails its request alone (label_status).
 #include "engine/frames/row_scorers.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Where states and outputs of a predictor are kept from round to round.
+//
+// SlotPool: tensors whose rows are slots. Slot 0 (kStart) holds the states before the first label.
+// If no slot is free the tensors grow to twice their rows; Scatter writes the results of a run, row
+// by row, into the slots that it was run for.
+//
+// ContextTable, for predictors without states: a result depends on the last few labels alone, so
+// one slot serves all hypotheses with these labels. Hold and Release count the holders. A slot
+// without holders stays, oldest first in a list (AddIdle), until more than `most_idle_` are kept; a
+// slot whose predictor has not been run yet is given back at once.
 #include "engine/frames/slot_pool.h"
 
 #include <algorithm>

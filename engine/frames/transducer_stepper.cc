@@ -81,6 +81,7 @@ TransducerStepper::TransducerStepper(const DecodeModel::Parts& parts)
       scorers_(parts),
       internal_(part_) {}
 
+// The labels of a context move one place to the left; the new one is the last.
 void TransducerStepper::EnterContext(int32_t parent, int32_t token, int32_t& slot) {
   const auto size = static_cast<size_t>(part_.context_size);
   if (parent == SlotPool::kStart) {
@@ -94,6 +95,7 @@ void TransducerStepper::EnterContext(int32_t parent, int32_t token, int32_t& slo
   HoldContext(slot);
 }
 
+// A context that several hypotheses, or requests, reach in this round is listed once for the run.
 void TransducerStepper::HoldContext(int32_t& slot) {
   const int32_t old = std::exchange(slot, contexts_.Hold(context_));
   if (old >= 0) {
@@ -117,6 +119,10 @@ void TransducerStepper::Enter(int32_t parent, int32_t label, int32_t& slot) {
   targets_.push_back(slot);
 }
 
+// 1. A search lists its new histories (label_steps), each with the slot of the history that it
+//    continues; the first of a stream may have labels before it (last_tokens). A request that
+//    scores enters one label more of each target in each round, until the predictor has run for all
+//    of them.
 void TransducerStepper::ListLabels(TransducerRequest& request) {
   if (!request.is_scoring) {
     const search::TransducerSearch& search = *request.search;
@@ -152,6 +158,8 @@ void TransducerStepper::ListLabels(TransducerRequest& request) {
   }
 }
 
+// 2. The states in the pool are read in place; the run's results replace them in states_, from
+//    where they are scattered into the slots.
 absl::Status TransducerStepper::RunPredictor(const ops::ExecutionContext& context) {
   if (targets_.empty()) {
     return absl::OkStatus();
@@ -199,6 +207,9 @@ TransducerStepper::Row& TransducerStepper::AddRow(const TransducerRequest& reque
   return row;
 }
 
+// 4. Rows of targets: one for each number of labels emitted so far, with two watched scores, blank
+//    and next label. They begin once the predictor has run for all labels of all targets,
+//    kScoredRows or one target at a time.
 void TransducerStepper::ListRows(const TransducerRequest& request) {
   if (!request.is_scoring) {
     for (const search::FrameRow& row : request.search->rows()) {
@@ -270,6 +281,8 @@ absl::Status TransducerStepper::RunModel(const ops::ExecutionContext& context,
   return RunJoiner(context);
 }
 
+// 5. What the scan looks for in each row: a search's candidates under its rules, or the two watched
+//    scores of a target.
 void TransducerStepper::SetRules(const TransducerRequest& request, absl::Span<Row> rows) const {
   for (size_t i = 0; i < rows.size(); ++i) {
     Row& row = rows[i];
@@ -299,6 +312,8 @@ void TransducerStepper::ScanScores(int64_t number, Row& row) const {
   }
 }
 
+// If the joiner leaves out its last product, the product with the vocabulary and the scan run in
+// one pass (VocabularyProjection::Scan); else each row's scores are scanned by themselves.
 void TransducerStepper::Scan(const ops::ExecutionContext& context) {
   const ops::VocabularyProjection* const projection = part_.graphs.joiner->projection();
   if (projection != nullptr) {

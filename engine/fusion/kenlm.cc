@@ -1,3 +1,13 @@
+// Reads binary files of KenLM, a library for n-gram models: of type trie here, of type probing in
+// kenlm_probing.cc.
+//
+// 1. Open reads the header and finds the parts of the file. Every size is compared with the file's
+//    before anything is read.
+// 2. TokensOfWords finds the token of each word of the model: by the words' texts if the file has
+//    them, else by the hash of each token.
+// 3. TrieReader::ReadNgrams walks the trie once and collects the n-grams, from which NgramModel
+//    builds its tables. A probing file is served as it is (ServeProbing).
+//
 // The trie is of reversed n-grams: below a word are the words before it. A node of order n names,
 // as its children's beginning, a place in the array of order n + 1; the next node's beginning is
 // its children's end. So the beginnings of an array never fall, which is checked: each node is then
@@ -143,6 +153,8 @@ class TrieReader {
   }
 
   // Of the entries [begin, end) of levels_[level].
+  // Places of an order must not go back (num_read_): a file that names the same entries again and
+  // again could grow without bound.
   absl::Status AddChildren(size_t level, uint64_t begin, uint64_t end) {
     if (begin == end) {
       return absl::OkStatus();

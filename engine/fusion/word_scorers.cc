@@ -1,3 +1,15 @@
+// Scorers of words for models whose tokens are letters or parts of words: Lexicon (the words that
+// are allowed), WordCount and WordNgram (a language model of words).
+//
+// A state holds where the word that is being written stands: a node of WordTree, a tree of the
+// words' bytes, or kUnlisted once no word begins that way. A token is read byte by byte (Walk): a
+// space ends a word, any other byte goes to a child. WordNgram's state also holds the history of
+// whole words.
+//
+// WordNgram charges a word before it ends: each node knows the most that any word below it may get
+// (most_), and Walk adds the differences of these bounds as it goes down. EndWord replaces the
+// bound by the word's real log-probability. So the sum never rises when a word ends, and beams see
+// a bad word early.
 #include "engine/fusion/word_scorers.h"
 
 #include <limits>
@@ -69,6 +81,7 @@ void Lexicon::Score(State state, absl::Span<float> log_probs) const {
   }
 }
 
+// State 1: inside a word. A word counts with its first letter.
 std::pair<WordCount::State, int> WordCount::Walk(State state, int32_t token) const {
   int begun = 0;
   for (const char letter : tokens_.surfaces[static_cast<size_t>(token)]) {
@@ -109,6 +122,7 @@ double WordNgram::Charged(int32_t node) const {
                                        : double{most_[static_cast<size_t>(node)]};
 }
 
+// The word is known now: what it was charged until here is replaced by its log-probability.
 void WordNgram::EndWord(Place& place) const {
   if (place.node == WordTree::kRoot) {
     return;

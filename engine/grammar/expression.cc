@@ -1,3 +1,7 @@
+// Expressions of grammars: the constructors of their tree, operations on sets of code points, and
+// the expressions of JSON. A set is a sorted list of ranges without overlap; an intersection is the
+// complement of the complements' union. Parts are shared and immutable, so a part that is used in
+// several places is one object.
 #include "engine/grammar/expression.h"
 
 #include <algorithm>
@@ -309,6 +313,7 @@ Part JsonConstant(const rapidjson::Value& value) {
   return Literal({buffer.GetString(), buffer.GetSize()});
 }
 
+// itself: a reference to the rule that this becomes, for values in lists and objects.
 Part AnyJson(const Part& itself) {
   constexpr int kAny = Expression::kUnbounded;
   return Alternate({AnyJsonString(), JsonNumber(), Literal("true"), Literal("false"),

@@ -1,5 +1,18 @@
-// Instructions are written backwards: a part is written once the place where the text goes on is
-// known.
+// From the expression of a grammar to an automaton over bytes, in two parts.
+//
+// Compile writes a program, as a regular-expression engine does: instructions that read a byte,
+// split, call a rule, return or fail. Instructions are written backwards: a part is written once
+// the place where the text goes on is known.
+//
+// 1. ProgramWriter::Emit writes each rule; sets of characters become ranges of UTF-8 bytes
+//    (EmitSet, SplitRange). A long part that is repeated often is written once and called
+//    (EmitRepeat).
+// 2. Calls get their targets when all rules are written. FindLive marks the instructions from which
+//    a text can be completed; a grammar that no text fulfils is an error.
+// 3. FindClasses puts bytes that all instructions treat alike into one class, which keeps the
+//    automaton's tables small.
+//
+// Automaton runs the program: see below.
 #include "engine/grammar/program.h"
 
 #include <algorithm>
@@ -208,6 +221,8 @@ class ProgramWriter {
     return next;
   }
 
+  // Whether a text can be completed from here, by what is known of the instructions that follow. A
+  // call needs both: the rule's end and what comes behind it.
   bool IsLive(int32_t at) const {
     const auto live = [this](int32_t other) {
       return program_.instructions[static_cast<size_t>(other)].is_live;
@@ -249,6 +264,7 @@ class ProgramWriter {
     }
   }
 
+  // Classes begin where some instruction's range begins or has just ended.
   void FindClasses() {
     std::bitset<257> begins;
     for (const Instruction& one : program_.instructions) {

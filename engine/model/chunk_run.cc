@@ -1,3 +1,6 @@
+// A run of an encoder over the next chunks of several streams. Each stream keeps its own states;
+// RunChunks stacks them along the rows' axis, and NextStates cuts one stream's states out of the
+// run's results again and checks that the encoder wrote them as it reads them.
 #include "engine/model/chunk_run.h"
 
 #include <cstring>

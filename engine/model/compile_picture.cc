@@ -1,3 +1,7 @@
+// How pictures become the input of an encoder, from the bundle's configuration and the encoder's
+// shape. The encoder's source has rows, channels, height and width; which axis is which follows
+// from the number of channels (1 or 3) and from the axis of the length (PictureAxes). Extents that
+// the encoder fixes fill in what the configuration leaves open, and must agree with what it says.
 #include "engine/model/compile_picture.h"
 
 #include <utility>

@@ -1,3 +1,7 @@
+// Names of precisions, and what each means for the parts of a model: encoder, decoder's step and
+// projection to the vocabulary (ResolvePrecision). A user asks for f32, bf16, int8 or auto. The
+// other names say how bf16 or int8 is computed on some CPUs; auto chooses them, and answers name
+// them, but no user may ask for them (CheckAskedPrecision).
 #include "engine/model/precision.h"
 
 #include <utility>

@@ -169,6 +169,7 @@ std::vector<int32_t> OptionTokens::List(const std::string& field, const v1::Targ
   return list;
 }
 
+// Sorted and distinct, as search options want sets.
 std::vector<int32_t> OptionTokens::Set(const std::string& field, const v1::TargetTokens& tokens) {
   std::vector<int32_t> set = Tokens(field, tokens);
   std::sort(set.begin(), set.end());
@@ -263,6 +264,8 @@ std::shared_ptr<const search::TokenTrie> OptionTokens::AllowedList(const std::st
   return nullptr;
 }
 
+// The scorers that a request weighs, by name. All faults are added, each with its field; weights of
+// 0 are left out.
 std::vector<search::ScorerWeight> ReadFusion(
     const DecodeModel& model, const google::protobuf::RepeatedPtrField<v1::FusionWeight>& fusion,
     status::Faults& faults) {

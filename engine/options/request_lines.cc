@@ -1,3 +1,7 @@
+// Reads a file with one request on each line, as JSON: golden requests of a bundle, which are also
+// the trials of precision auto, and warm-up requests. A line has a source, which may be a text
+// alone, options, and what else its reader asks for (ReadField). Of a file with more lines than
+// wanted, lines at equal distances are taken, so that a file sorted by length gives all lengths.
 #include "engine/options/request_lines.h"
 
 #include <google/protobuf/util/json_util.h>

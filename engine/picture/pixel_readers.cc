@@ -1,3 +1,11 @@
+// Pixels of PNG and JPEG files, by libpng and libjpeg. The head of the file was read before
+// (PictureHead), and its size is within the limit; a library that finds another size fails the
+// read.
+//
+// Both libraries report errors by longjmp. So the function that calls setjmp has no local object
+// with a destructor, and everything that must be freed is in a struct of the caller (PngRead,
+// JpegRead). Files are untrusted: PNG's chunks other than the pixels are skipped, scans of a
+// progressive JPEG are limited, and a JPEG that ends early is an error instead of grey pixels.
 #include "engine/picture/pixel_readers.h"
 
 #include <png.h>
@@ -53,6 +61,8 @@ void ReadBytes(png_structp png, png_bytep out, size_t count) {
   read->rest.remove_prefix(count);
 }
 
+// All pictures become rows of RGBA, 8 bits each, whatever the file has: libpng expands palettes and
+// grey, drops the lower half of 16 bits, and adds an opaque alpha.
 bool ReadRows(PngRead& read, uint8_t* pixels, size_t width, size_t height) {
   if (setjmp(png_jmpbuf(read.png)) != 0) {
     return false;
@@ -142,6 +152,7 @@ void LimitScans(j_common_ptr common) {
   }
 }
 
+// Grey stays one channel, CMYK four; everything else becomes RGB.
 bool ReadRows(JpegRead& read, absl::string_view file, const PictureHead& head, uint8_t* pixels) {
   jpeg_decompress_struct& jpeg = read.jpeg;
   jpeg.err = jpeg_std_error(&read.errors);

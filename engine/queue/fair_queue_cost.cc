@@ -1,4 +1,9 @@
-// FairQueue: what waits, reckoned in cost: what forecasts are made from.
+// FairQueue: the cost of what waits, from which forecasts are made. CostAhead says how much work
+// will be done before a ticket's turn, by the rules by which the queue takes turns:
+//
+// 1. Within its client, calls take turns and a call's tickets keep their order.
+// 2. Clients of a level take turns by cost: those whose turn is due after the ticket's go after it.
+// 3. Levels of priority take turns in fixed shares, and tenants by their weights.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,6 +21,7 @@ double FairQueue::cost() const {
   return all;
 }
 
+// What goes before the ticket within its tenant.
 double FairQueue::CostAheadWithin(const Party& party, const Ticket& ticket) const {
   const auto counted = by_client_.find(ClientOf(ticket));
   const bool is_newcomer = counted == by_client_.end() || counted->second.running == 0;
@@ -61,6 +67,8 @@ double FairQueue::CostAheadWithin(const Party& party, const Ticket& ticket) cons
   return ahead;
 }
 
+// Tenants take turns by weight: until the ticket's turn, the others together do at most their
+// share, or all that waits of theirs.
 double FairQueue::CostAhead(const Ticket& ticket) const {
   const std::string name = ticket.tenant == nullptr ? "" : ticket.tenant->name;
   const double weight = ticket.tenant == nullptr ? 1 : ticket.tenant->weight;

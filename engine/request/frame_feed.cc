@@ -1,3 +1,12 @@
+// What a stream's call hands to the engine while its request runs: pieces of features, and at last
+// the end.
+//
+// The call's thread adds pieces; the worker takes all of them at once (Take). A request without
+// news is set aside and costs the worker nothing (SetAside). Ring, after each addition, lists it in
+// WokenRequests and rings the bell, so that the worker picks it up again. Both look under one
+// mutex: either SetAside sees the news, or Ring sees the request that was set aside.
+//
+// A feed that is full stops its reader; on_room_ is called when pieces were taken.
 #include "engine/request/frame_feed.h"
 
 namespace beamwright::engine {

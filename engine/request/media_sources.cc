@@ -1,3 +1,7 @@
+// Sources that are pictures or sound, as the tensors that an encoder reads. A picture's size is
+// read from its head and checked before a pixel is decoded; PictureBytes says what the decoding
+// will take, for the budget of requests. Features of sound are laid out as the encoder wants them:
+// frames first, or the features of all frames by row (length axis 2).
 #include "engine/request/media_sources.h"
 
 #include <utility>

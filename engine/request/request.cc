@@ -1,3 +1,6 @@
+// What all kinds of requests share: the times of their life (Accept), whether they may be cut
+// shortly before the deadline so that the answer still arrives (MayBeCut), and whether they must
+// end now since the caller cancelled or the deadline passed (CheckAlive).
 #include "engine/request/request.h"
 
 #include <algorithm>

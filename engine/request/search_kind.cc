@@ -1,3 +1,7 @@
+// Drivers that wait for the next request of their model. A driver has buffers that grew with
+// earlier requests; when it has no request left it is parked with the model (Park), and the next
+// worker that needs one takes it (Take). A driver that failed or holds too much memory is dropped
+// instead.
 #include "engine/request/search_kind.h"
 
 #include <utility>

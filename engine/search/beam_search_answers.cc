@@ -1,5 +1,13 @@
-// The parts of BeamSearch that report: hypotheses made of paths, what the answer may become, which
-// of its tokens can no longer change, and the trace.
+// The parts of BeamSearch that report:
+//
+// 1. Collect, CollectOne: after the end, hypotheses made of the paths that GatherTree found.
+// 2. Cut: a deadline or a shutdown ends the search early. Rows that may be cut enter the lists
+//    behind the complete hypotheses.
+// 3. ListHeads, MayEnter: during the search, which paths may still become answers. A live row
+//    cannot if the list is full and its bound is below the worst entry.
+// 4. StableTokens: the tokens that all these paths share. They can no longer change and are sent to
+//    the caller of a stream (Update). BestTokensSoFar: the best path as it is now.
+// 5. StartTrace, EndTrace, FinishTrace: what the trace records of each step.
 
 #include <algorithm>
 #include <functional>

@@ -1,3 +1,14 @@
+// Where a search keeps its tokens (SlotHistory) and its complete hypotheses (NBestList).
+//
+// A history is a table [steps, slots]: each slot holds a token and the slot of the step before that
+// it continues; slots that a step does not use continue themselves. A hypothesis is its last slot
+// and its length, so that entering the list copies no tokens. Live rows use the first slots,
+// entries of the list those from first_slot_ on: an entry that falls out of the list leaves its
+// slot to the one that takes its place.
+//
+// Entries are sorted by score, then the shorter first, then by their tokens from the beginning
+// (ComparePaths follows both paths back and remembers the earliest difference). Equal hypotheses
+// enter once.
 #include "engine/search/n_best_list.h"
 
 #include <algorithm>
@@ -62,6 +73,7 @@ int SlotHistory::ComparePaths(int step, int a, int b) const {
   return order;
 }
 
+// Below 0: `own`, which would end with `pair`, is listed before `other`.
 int NBestList::Compare(const Pair& pair, const ListEntry& own, const ListEntry& other,
                        const SlotHistory& history) {
   if (own.key != other.key) {

@@ -27,6 +27,9 @@ absl::Span<float> FusedRow::Scores(size_t index, size_t vocabulary_size) {
   return absl::MakeSpan(scores_[index]);
 }
 
+// Scores of all scorers, each times its weight, summed for each token; scores themselves are kept
+// for the answer's parts. A scorer with a negative weight may not make a token arbitrarily good:
+// its scores are bounded from below.
 void FusedRow::Join(absl::Span<const ScorerWeight> scorers) {
   BW_DCHECK(!scorers.empty() && scorers.size() <= kMaxScorers);
   const size_t count = scores_[0].size();
@@ -56,6 +59,7 @@ float MemberScores::log_prob(int32_t token) const {
 
 namespace {
 
+// Collects faults, each a sentence that names the option, its value and what is allowed.
 class Faults {
  public:
   void CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {

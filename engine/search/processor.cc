@@ -1,3 +1,7 @@
+// RuleBuffer: what the processors of a row want of the next token. Edits of single tokens are kept
+// in the order in which they were asked for. Sets of allowed tokens are intersected; a token that
+// must stay possible is added to them afterwards (AllowAlso). The buffers are kept from step to
+// step and grow in advance, since a step must not allocate.
 #include "engine/search/processor.h"
 
 #include <algorithm>
@@ -18,6 +22,7 @@ void RuleBuffer::Clear() {
   bonuses_.clear();
 }
 
+// Each token once, however often the row has it.
 void RuleBuffer::ScaleBySign(absl::Span<const int32_t> tokens, float factor) {
   if (scratch_.capacity() < tokens.size()) {
     // Histories grow by a token a step, and assign takes no more than it needs.

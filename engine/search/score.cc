@@ -1,3 +1,10 @@
+// Scores of hypotheses: the sum of log-probabilities and rewards, divided by a norm of the length,
+// less the coverage penalty. Bound is the best score that a row can still reach, which the stop
+// rules compare with the list: without rewards its sum divided by the largest norm that is left,
+// with rewards the maximum over all lengths, each with the most that rewards may add until then.
+//
+// Coverage adds up each source position's attention over the steps (AddStep); Penalty is low where
+// positions got less than 1 in all.
 #include "engine/search/score.h"
 
 #include <algorithm>
@@ -55,6 +62,7 @@ double ScoreTable::Bound(double total, int length) const {
   return gains_.any ? bound + kHair * (1 + std::abs(bound)) : bound;
 }
 
+// sums_ of a row: those of its parent, plus this step's attention.
 absl::Status Coverage::AddStep(absl::Span<const int32_t> parents,
                                absl::Span<const RowCandidates> rows) {
   if (!wanted()) {

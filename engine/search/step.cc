@@ -1,3 +1,10 @@
+// The parts of a step that all strategies share: RowPipeline, the rules and rewards of the rows;
+// Step, a row's candidates as pairs (parent row, token) with ranks; and WatchedCandidates, lists of
+// candidates that also hold tokens which a caller watches.
+//
+// In a step BeamSearch calls MakeRules, the model scores the rows under these rules, SetCandidates
+// takes the best tokens of each row, and a strategy chooses among the pairs (CollectPairs,
+// TakeSorted). Advance then moves the processors' states to the rows that were chosen.
 #include "engine/search/step.h"
 
 #include <utility>
@@ -154,6 +161,9 @@ std::string RowPipeline::MaskingOptions() const {
   return names;
 }
 
+// A strict order of pairs: the higher rank first; of equal ranks the lower parent row, then the
+// higher score of the token, then the lower token. No two pairs are equal in it, so that the choice
+// depends on no order in which pairs arrive.
 bool RanksBefore(const Pair& a, const Pair& b) {
   if (a.rank != b.rank) {
     return a.rank > b.rank;
@@ -164,6 +174,9 @@ bool RanksBefore(const Pair& a, const Pair& b) {
   return a.rank_score != b.rank_score ? a.rank_score > b.rank_score : a.token < b.token;
 }
 
+// row.base is what all candidates of the row start from: its sum, rewards and fused scores. With an
+// end threshold, best_other is the row's best token that does not end the hypothesis; IsOpen
+// compares end tokens with it.
 void Step::SetCandidates(absl::Span<const RowCandidates> candidates) {
   candidates_ = candidates;
   for (size_t r = 0; r < candidates.size(); ++r) {
@@ -211,6 +224,8 @@ void TakeSorted(const Step& step, int size, int group, const std::vector<Pair>& 
       choice);
 }
 
+// Joined: the watched tokens of each row and its best others. Only: the watched tokens alone,
+// sorted as the model's candidates are.
 void WatchedCandidates::List::Add(int32_t token, float log_prob, float rank_score) {
   tokens.push_back(token);
   log_probs.push_back(log_prob);

@@ -1,3 +1,13 @@
+// Whisper's rules for tokens of times, which surround each segment of text: <|0.00|> text
+// <|2.40|><|2.40|> text ...
+//
+// Timestamps (a processor) bans what would break the order: an answer begins with a time of the
+// first second; after two times in a row comes text, after one that follows text another time or
+// the end; and times do not go back.
+//
+// TimestampStrategy adds the rule that looks at all tokens: where the times together are more
+// probable than the best other token, only times are candidates of the row. It watches all times
+// (Prepare), so their log-probabilities are known exactly.
 #include "engine/search/timestamps.h"
 
 #include <algorithm>
@@ -9,6 +19,7 @@ namespace {
 
 constexpr int32_t kMostAtBegin = 50;  // a second
 
+// The sum of all times against the best other token, as in Whisper's own rule.
 bool TimesWin(const RowCandidates& row, int32_t first) {
   double sum = 0;
   for (const float log_prob : row.watched) {

@@ -1,3 +1,12 @@
+// TokenTrie: sets of token sequences, as a trie in two arrays. The nodes are numbered breadth
+// first, so that the children of a node are neighbours: tokens_[n - 1] is the token of node n, and
+// first_child_[n] the number of its first child. Children of a node are sorted, so Child is a
+// binary search. An entry ends with any of the end tokens, which are children like others.
+//
+// StopStrings: which strings a hypothesis has written, by an automaton of Aho and Corasick over
+// bytes. A state is one number: the automaton's node, whether a text has begun (the first token may
+// be written without its space) and whether a string is complete. Next moves it by one token; Read
+// follows all tokens of a hypothesis and gives the rest of the text from the string's begin on.
 #include "engine/search/tries.h"
 
 #include <algorithm>

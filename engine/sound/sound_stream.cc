@@ -1,3 +1,7 @@
+// From the bytes of a sound, whole or in pieces, to the features of a model: samples (ReadSamples),
+// the model's sample rate (the resampler), features (the front end). Samples of 32 bits may hold
+// anything: NaN, and numbers that would overflow the power of a window, are refused with their
+// place.
 #include "engine/sound/sound_stream.h"
 
 #include <bit>

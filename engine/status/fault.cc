@@ -1,3 +1,10 @@
+// Errors that programs can read. A Fault names a field and says what is wrong with it; a status
+// holds all of them as google.rpc.BadRequest, and its message lists them for people. On the way
+// from the engine to an edge the fields get the names that the edge's callers use (WithFields).
+// Other details: a reason with metadata (WithReason, ErrorInfo), and when to try again
+// (WithRetryAfter, RetryInfo).
+//
+// A status whose message says more than its faults keeps that message when fields are renamed.
 #include "engine/status/fault.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Files that are read in parts while their content must not change: an InputFile remembers size and
+// time of the file when it was opened, Read gives any part of it, and CheckUnchanged compares at
+// the end. A file that became shorter is an error of the read. Only regular files are opened; a
+// pipe in the place of a file must not block the program.
 #include "ops/base/file.h"
 
 #include <fcntl.h>

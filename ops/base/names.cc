@@ -1,3 +1,6 @@
+// Names that people type: the nearest known name for a message ("did you mean ..."), by the number
+// of letters that must be changed (EditDistance), and the rule for names of models, which are
+// folders and parts of URLs.
 #include "ops/base/names.h"
 
 #include <algorithm>
@@ -35,6 +38,8 @@ constexpr size_t kLongestName = 100;  // longer ones are not names
 
 }  // namespace
 
+// A name that is the only one to begin with what was typed, else the nearest, if no more than a
+// third of the letters differ.
 std::string NearestName(absl::string_view given, absl::Span<const std::string> names) {
   if (given.size() > kLongestName) {
     return "";

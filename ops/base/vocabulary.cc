@@ -1,3 +1,7 @@
+// Reads a vocabulary, one token a line; the line's number, from 0, is the id. Files of Windows and
+// files with a byte order mark are refused with what to do, since a carriage return would become a
+// part of each token. Tokens are distinct, unless the caller allows columns that repeat; then the
+// last one of a text is found.
 #include "ops/base/vocabulary.h"
 
 #include "absl/strings/match.h"

@@ -1,3 +1,6 @@
+// For passes that take the product of a recurrent cell's input with its weights out of the cell, to
+// compute it elsewhere. FindCellProduct finds the weights' place among the cell's inputs;
+// TakeProduct leaves a cell that reads the finished product.
 #include "ops/compile/cell_product.h"
 
 #include <algorithm>

@@ -1,7 +1,20 @@
-// The strongly connected components of the step's instructions and states, where a state depends on
-// the instruction that computes its next value: what depends on itself by way of a state is one
-// component. Components in topological order are an order of computation in which everything is
-// there when it is read.
+// How a step runs over several positions of its rows at once (ops/compile/position_plan.h), found
+// from the strongly connected components of the step's instructions and states, where a state
+// depends on the instruction that computes its next value: what depends on itself by way of a state
+// is one component. Components in topological order are an order of computation in which everything
+// is there when it is read.
+//
+// A component becomes a stage:
+//
+// - one instruction alone: all rows of all positions at once (kRows), or once for each request
+//   (kRequests);
+// - one state alone: its next values, moved by one position (kShift), since they do not depend on
+//   the state;
+// - several nodes: position after position (kInOrder), with the list of values that it reads and
+//   gives.
+//
+// Refuse keeps the first reason why a step cannot run this way; it then runs one position at a
+// time.
 #include "ops/compile/position_plan.h"
 
 #include <algorithm>
@@ -117,6 +130,7 @@ class PositionPlanner {
     }
   }
 
+  // The nodes above `first` on the stack, and `first` itself, are one component.
   void CloseComponent(int first, std::vector<int>& open) {
     std::vector<int>& component = components_.emplace_back();
     int node = -1;
@@ -179,6 +193,9 @@ class PositionPlanner {
     return IsRows(slot) && rows_.row_axes[at] == 0 && rows_.factors[at] == 1;
   }
 
+  // What a stage of several nodes reads from outside and gives to others, and whether it can run
+  // row by row at all: no value of its request may be computed from a state, and each state must
+  // have an instruction that computes it.
   void AddInOrder(const std::vector<int>& component) {
     const int number = component_of_[static_cast<size_t>(component.front())];
     const auto is_inside = [&](int slot) {

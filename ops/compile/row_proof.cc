@@ -1,3 +1,7 @@
+// ProveRowsApart: whether the rows of a graph can belong to different requests. Every input has
+// rows on its first axis; their number becomes a symbol, extents are computed with it (Extents),
+// and RowFollower follows the rows to the results. If a result has no axis of rows, or mixes them,
+// the proof fails with the reason, and the graph runs for one request at a time.
 #include "ops/compile/row_proof.h"
 
 #include <utility>

@@ -1,3 +1,6 @@
+// How far the value of each node of a step depends on what varies (FindScopes): on the model alone,
+// on the request (invariants), on the token, or on the row (states). Values of the model are
+// computed at load, those of a request once, and only those of rows in each step.
 #include "ops/compile/scopes.h"
 
 namespace beamwright::ops {

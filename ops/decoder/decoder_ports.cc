@@ -1,3 +1,7 @@
+// What a graph is given and gives at its ports, changed to what a search has: i64 token ids and f32
+// numbers. Each function copies the graph (GraphCopy) and replaces the ports in question; names and
+// order stay. OneHotTokens and TakeIds do the same for decoders that read a token as a one-hot row,
+// AddScoreOfBegin for decoders whose outputs lack a column for the begin token.
 #include "ops/decoder/decoder_ports.h"
 
 #include <algorithm>
@@ -75,6 +79,8 @@ bool ComparesWithConstant(const Graph& graph, const Node& node) {
                      [&graph](ValueId input) { return graph.node(input.node).op == "Constant"; });
 }
 
+// Whether the only use of a float input is as an index: it is converted to integers, and these only
+// look rows of a table up. Shapes and comparisons with constants do not count.
 bool IsFloatIds(const Graph& graph, const std::vector<std::vector<Reader>>& readers,
                 int parameter) {
   bool is_looked_up = false;
@@ -169,6 +175,8 @@ int64_t OneHotTokens(const Graph& graph, int parameter) {
   return tokens == PartialShape::kDynamic ? 0 : tokens;
 }
 
+// before: Parameter one_hot f32 [rows, tokens] -> ...    after: Parameter ids i64 [rows] ->
+// OneHot(ids, tokens, 1, 0) -> ...
 void TakeIds(Graph& graph, int parameter) {
   const int64_t tokens = OneHotTokens(graph, parameter);
   GraphCopy copy(graph);
@@ -200,6 +208,7 @@ void TakeIds(Graph& graph, int parameter) {
   graph.warnings = std::move(warnings);
 }
 
+// before: logits -> Result    after: Pad(logits, a column behind the last axis, score) -> Result
 absl::Status AddScoreOfBegin(Graph& graph, const std::string& name, float score) {
   BW_ASSIGN_OR_RETURN(const int result, FindResult(graph, "decoder.logits_output", name));
   const int port = graph.results[static_cast<size_t>(result)];

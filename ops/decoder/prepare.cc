@@ -1,4 +1,7 @@
-// What a request's steps start from, and what they read.
+// What a request's steps start from, and what they read. Prepare runs the prologue, the part of the
+// decoder that does not depend on tokens, over the request's inputs, and takes first states and
+// invariants out of its results. FillTokens makes the step's token input; AllScores multiplies with
+// the vocabulary's matrix where the step leaves that out.
 #include <algorithm>
 
 #include "ops/base/status.h"

@@ -1,3 +1,7 @@
+// Attributes of nodes with their types, and names of nodes and ports for messages. An attribute
+// that is absent gives the caller's fallback; one of another type is an error. An integer is
+// accepted where a number is wanted, since text formats write 1 for 1.0. Attributes are shared
+// between copies of a node until one of them is changed.
 #include "ops/graph/graph.h"
 
 #include <algorithm>

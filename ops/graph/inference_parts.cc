@@ -1,3 +1,6 @@
+// Parts of the inference of types and shapes: what a file declares is merged with what is inferred
+// (MergeInfo), conditions that are known at load (ReadCondition), the budget of folding
+// (InferenceBudget), and constants that are computed only when they are read (DeferResults).
 #include "ops/graph/inference_parts.h"
 
 #include <algorithm>
@@ -47,6 +50,7 @@ absl::Status MergeInfo(absl::string_view what, const ValueInfo& declared, ValueI
   return absl::OkStatus();
 }
 
+// What holds for both: extents that differ are open. For the results of two branches.
 PartialShape JoinShapes(const PartialShape& a, const PartialShape& b) {
   if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) {
     return PartialShape();
@@ -233,6 +237,8 @@ absl::Status FillOutput(const Kernel& kernel, const std::vector<Tensor>& values,
 
 }  // namespace
 
+// Large results of folded nodes are computed again when they are read, instead of being held: the
+// kernel and its inputs are kept. Results that are views of an input take no memory and stay.
 absl::Status DeferResults(std::shared_ptr<const Kernel> kernel,
                           absl::Span<const Tensor* const> values, std::vector<Tensor>& results) {
   for (size_t i = 0; i < results.size(); ++i) {

@@ -1,3 +1,6 @@
+// The set of operators by name, and RowFamilies: rows of a step that continue the same parent are a
+// family. Assign groups them by counting, in time proportional to the rows, and notes whether
+// families are already in order, so that kernels can read the rows without an index.
 #include "ops/graph/operator.h"
 
 #include <algorithm>

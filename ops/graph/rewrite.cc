@@ -1,3 +1,6 @@
+// KeepNodes copies the nodes that stay and renumbers their inputs; a node that stays must not read
+// one that goes. DropLargeConstants frees the weights of a graph whose kernels have packed them;
+// small ones stay, since shapes are read from them.
 #include "ops/graph/rewrite.h"
 
 #include "ops/base/check.h"

@@ -1,3 +1,5 @@
+// Reads a graph file by what its name ends in: .xml (OpenVINO IR), .onnx, or a part of a Marian
+// model (.bin#encoder). A name that ends otherwise is refused with the file that is probably meant.
 #include "ops/import/graph_file.h"
 
 #include <utility>

@@ -1,3 +1,7 @@
+// What importers of all formats share: the check that a file of weights is no pointer of Git LFS
+// (CheckWeightsKind), the operators that this build knows, and which files a graph may open.
+// FilesBeside opens files next to the graph; a link that leads out of its folder, and out of the
+// one that the caller allows, is refused, since graph files may come from anywhere.
 #include "ops/import/import_options.h"
 
 #include <algorithm>

@@ -1,8 +1,19 @@
+// Marian's RNN models (type s2s, and nematus under other names of arrays): a bidirectional GRU
+// encoder, and a decoder of two GRU cells with attention between them.
+//
 // With r, z = sigmoid(W x + U h + b) and h' = (1 - z) * n + z * h, a cell's n is
+//
 //   tanh(Wx x + bx + r * Ux h), of the decoder's second one tanh(Wx x + r * (Ux h + bx)).
-// Encoder: memory_t = [forward h_t, backward h_t]; start = tanh(Ws mean(memory) + bs).
-// Step: g = cell1(E[token], h); e_t = v * tanh(Wc memory_t + b + Wg g); c = softmax(e) * memory;
-//   h' = cell2(c, g); logits = Wt tanh(W0 E[token] + W1 h' + W2 c + b0 + b1 + b2) + b.
+//
+// 1. S2sEncoder::Build: memory_t = [forward h_t, backward h_t]; start = tanh(Ws mean(memory) + bs).
+//    The arrays of both directions are brought into the layout of a RecurrentSequence, update
+//    before reset (CopyMatrices).
+// 2. S2sDecoder::Build, a step: g = cell1(E[token], h); e_t = v * tanh(Wc memory_t + b + Wg g)
+//    (Attention); c = softmax(e) * memory; h' = cell2(c, g); logits = Wt tanh(W0 E[token] + W1 h' +
+//    W2 c + b0 + b1 + b2) + b.
+//
+// MarianArrays keeps the first array that is missing or has another shape; the translation goes on
+// with zeros, and the caller asks for the fault at the end.
 #include <algorithm>
 #include <string>
 #include <utility>

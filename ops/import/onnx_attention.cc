@@ -1,5 +1,12 @@
 // Attention of several heads: ONNX's own operator, and those of com.microsoft that ONNX Runtime's
 // optimiser writes.
+//
+// All of them become the same products: queries and keys are brought into the form [batch, heads,
+// positions, width] (Apart), past keys and values are put in front (Behind), scores are scaled,
+// capped and masked in the order that the operator's document names (Scored), and the softmax of
+// them weighs the values (Attended). The operators differ in how they pack their inputs and what
+// their masks mean. Several heads of queries may share one head of keys and values; they are then
+// rows of one product.
 #include <cmath>
 #include <limits>
 
@@ -42,6 +49,7 @@ ValueId Product(OnnxNode& n, ValueId a, ValueId b, bool transposed) {
   return n.Add("MatMul", {a, b}, {{"transpose_a", false}, {"transpose_b", transposed}});
 }
 
+// Past keys or values, and behind them those of this call.
 ValueId Behind(OnnxNode& n, ValueId past, ValueId now) {
   return n.Add("Concat", {past, now}, {{"axis", int64_t{2}}});
 }
@@ -74,6 +82,7 @@ ValueId Scored(OnnxNode& n, ValueId scores, const Scoring& scoring) {
   return scores;
 }
 
+// Where every key of a query is masked, the softmax would spread over all of them.
 ValueId Dropped(OnnxNode& n, ValueId shares, const Scoring& scoring) {
   if (!scoring.drops || !scoring.kept.present()) {
     return shares;

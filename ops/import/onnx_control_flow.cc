@@ -1,4 +1,18 @@
 // ONNX's If, Loop and Scan, and the operators on sequences once LowerOnnxSequences has run.
+//
+// 1. The subgraphs are translated as separate graphs (BodyOf). What they read of the
+//    graphs around them, their captures, become inputs of the node (AppendCaptures), so that a body
+//    reads nothing but its Parameters.
+// 2. If: both branches are translated, or only the one that is taken if the condition is known at
+//    load.
+// 3. Loop: inputs are trip count, condition and states; outputs are the last states and what is
+//    stacked from iteration to iteration. States may change their shapes, so the body is translated
+//    again with unknown extents until one translation holds for all iterations (LoopBody).
+// 4. Scan: states, and inputs that are cut along an axis, forwards or backwards; outputs are
+//    stacked along an axis. Scan of opset 8 runs each item of a batch alone over its own length
+//    (Scan8).
+// 5. Sequences of tensors have become one tensor, or a list of inputs, and these operators take an
+//    element, a part or the whole of it.
 
 #include <algorithm>
 #include <memory>
@@ -119,6 +133,8 @@ LoopOutput StackedRule(int output, int result, int64_t axis = 0) {
   return rule;
 }
 
+// The node of a Loop: its rules, its body, and the captures as inputs that are the same in each
+// iteration.
 void AddLoop(OnnxNode& n, Loop loop, OnnxBody body, std::vector<ValueId> inputs) {
   AppendCaptures(body, inputs, [&](int parameter, int input) {
     loop.inputs.push_back(Rule(LoopInput::Kind::kInvariant, input, parameter));

@@ -1,5 +1,13 @@
 // ONNX's functions of one element: arithmetic, comparison, logic, conversions, activations and
 // softmaxes.
+//
+// A line of the tables with a fifth entry alone is an operator that has the same meaning here under
+// the name in that entry. The others have a function that writes them as a few of our operators;
+// the entry then lists these for the documentation. Constants of such an expansion have the type of
+// x (OnnxNode::Like), so that no operand is widened on the way.
+//
+// Activated applies an activation by its name: operators of ONNX Runtime that hold one, such as
+// FusedConv, give its name and numbers as attributes.
 
 #include <limits>
 

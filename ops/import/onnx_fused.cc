@@ -1,4 +1,7 @@
-// What ONNX Runtime's optimiser makes of several operators: domain com.microsoft.
+// What ONNX Runtime's optimiser makes of several operators: domain com.microsoft. Each is written
+// as the operators that it was made of; later passes fuse them again in the way that suits our
+// kernels. Products and activations are those of onnx_products.cc and onnx_elementwise.cc,
+// normalisations those of onnx_reduce.cc.
 #include "ops/import/onnx_operators.h"
 
 namespace beamwright::ops {

@@ -1,3 +1,6 @@
+// Reads parts of ONNX's protobuf messages: types and shapes, names for messages, and tensors, whose
+// elements are in the message, in the file or in another file. Nothing in a file is trusted: every
+// size is checked before memory is taken.
 #include "ops/import/onnx_messages.h"
 
 #include <algorithm>

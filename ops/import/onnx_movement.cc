@@ -1,5 +1,11 @@
 // ONNX's operators that move elements: they join, cut, repeat and permute, read and write at
 // indices.
+//
+// Most of them have one operator here. What differs from opset to opset is where a parameter comes
+// from: Split's lengths, Slice's starts and Pad's margins are attributes in old opsets and inputs
+// later, and an input may be known only when the graph runs. Each function brings the old form to
+// the new one, with constants in the place of attributes, and keeps constants where they are known:
+// later passes can fold only these.
 
 #include <algorithm>
 

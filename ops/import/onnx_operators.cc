@@ -1,3 +1,10 @@
+// The table of ONNX's operators, by domain: "", com.microsoft, and the internal domain of operators
+// on sequences. Each family has a file onnx_*.cc with a function that lists its lines; a name that
+// two families list is a fault of ours and ends the program at the first look-up.
+//
+// A line holds the opsets at which the operator's meaning changed. An operator of a file is
+// translated by its form at the file's opset (VersionAt). Opsets before the first one that is
+// listed are refused.
 #include "ops/import/onnx_operators.h"
 
 #include <algorithm>

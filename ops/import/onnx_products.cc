@@ -1,5 +1,14 @@
 // ONNX's products: of matrices, convolutions with pooling, and Fourier transforms, which are
 // products with constant matrices.
+//
+// 1. Matrices: MatMul is ours; Gemm is alpha * A B + beta * C, where factors of 1 add no node.
+// 2. Convolutions and poolings: ReadWindow reads strides, dilations and pads, which all of them
+//    share. The groups of a convolution become an axis of its weights (GroupedWeights). A
+//    transposed convolution may ask for its output's extents, from which the pads then follow
+//    (TransposedExtents).
+// 3. DFT: x has real and imaginary parts on its last axis. Each part is multiplied by a constant
+//    matrix [samples, 2 * frequencies] that holds cosines and sines (FourierMatrix); the two
+//    products are added and the axes brought back into the order of ONNX.
 
 #include <algorithm>
 #include <cmath>

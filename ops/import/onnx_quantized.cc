@@ -1,5 +1,17 @@
 // Numbers of 8 and 16 bits: what ONNX and ONNX Runtime's quantiser write. Integers and their sums
-// stay integers up to the one rounding that the operator's document names.
+// stay integers up to the one rounding that the operator's document names. There are three kinds of
+// operators:
+//
+// 1. Conversions: QuantizeLinear and DequantizeLinear, and DynamicQuantizeLinear, which takes scale
+//    and zero point from the range of its input.
+// 2. Products and convolutions (MatMulInteger, QLinearMatMul, QGemm, ConvInteger, QLinearConv):
+//    integers less their zero points are multiplied and summed in i32 (IntegerProduct, Centred).
+//    The sums are scaled once, as floats (ScaledProduct), and quantised again if the output is of 8
+//    bits (Quantized).
+// 3. Everything else (QLinearAdd, QLinearSoftmax and others): the operands are dequantised, the
+//    operator for floats runs, and its result is quantised (OfFloats).
+//
+// A scale must be positive and finite, which CheckScale asks of those that are known at load.
 #include "ops/import/onnx_messages.h"
 #include "ops/import/onnx_operators.h"
 
@@ -150,6 +162,7 @@ void MatMulIntegerToFloat(OnnxNode& n) {
   n.Out(0, ScaledProduct(n, sums, n.In(2), n.In(3), n.In(6)));
 }
 
+// a is quantised by its own range when the graph runs, b is in 8 bits in the file.
 void DynamicQuantizeMatMul(OnnxNode& n) {
   CheckScale(n, 2, "b_scale");
   const ValueId a = n.Add("DynamicQuantizeLinear", {n.In(0)}, {}, 3);
@@ -193,6 +206,8 @@ void ConvInteger(OnnxNode& n) {
   n.Out(0, Convolved(n, x, Centred(n, n.In(1), n.In(3)), {}));
 }
 
+// sums * (x_scale * w_scale / y_scale), rounded to y's type: one rounding for each element. A scale
+// for each output channel multiplies along axis 1.
 void QLinearConv(OnnxNode& n) {
   CheckScale(n, 1, "x_scale");
   CheckScale(n, 4, "w_scale");

@@ -1,5 +1,16 @@
 // ONNX's operators with states: LSTM, GRU and RNN, and attention whose keys and values are summed
 // into a matrix.
+//
+// 1. LSTM, GRU and RNN: ReadAttributes reads the options, and AppendRecurrentSequence makes a loop
+//    around a cell for each direction (recurrent_sequence.cc). DynamicQuantizeLstm first checks
+//    that scales and zero points agree in their form, and lists all faults in one message.
+// 2. CausalConvWithState: the last positions of the call before are joined in front of x, a
+//    convolution of one group a channel runs over both, and the last positions of that are the next
+//    state.
+// 3. LinearAttention: a Loop along time whose state is the matrix S of each head. A step is S' =
+//    decay * S + k (v - ...)^T and reads q S' (LinearStep::Next).
+//
+// Inputs in f16 or bf16 are computed in f32; outputs get the type of their inputs again.
 
 #include <cmath>
 #include <memory>
@@ -362,6 +373,9 @@ ValueId DecayFactors(OnnxNode& n, const LinearHeads& heads) {
   return Reshaped(n, factors, {0, 0, heads.num_heads, -1, 1});
 }
 
+// The translation in order: the shape of heads, the update rule, then the loop's inputs, of which
+// the state comes first and the others are cut along time; the body; and the loop's two outputs,
+// the last state and the queries' results stacked along time.
 void LinearAttention(OnnxNode& n) {
   n.Ignore("chunk_size");  // another order of the same sums
   const LinearHeads heads = ReadHeads(n);

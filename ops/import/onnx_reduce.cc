@@ -1,4 +1,14 @@
 // ONNX's reductions, extreme values, running sums and normalisations.
+//
+// 1. Reductions: ReadReduction finds the axes, in an attribute or in an input, and whether they are
+//    kept. Names that ONNX shares with OpenVINO have one operator; the logarithms and squares are
+//    written as a few (ReduceLogSumExp subtracts the maximum before it takes exponentials).
+// 2. Normalisations: MVN, mean and variance over given axes, then scale and bias. What differs
+//    between them is over which axes the moments are taken and along which axis scale and bias lie:
+//    from an axis to the end (LayerNormalization), the positions of each channel
+//    (InstanceNormalization), or each group of channels (GroupNormalization). BatchNormalization
+//    reads the moments from the file. com.microsoft's operators call LayerNormalized and
+//    RmsNormalized as well.
 
 #include <limits>
 

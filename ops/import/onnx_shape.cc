@@ -1,4 +1,8 @@
 // ONNX's operators on shapes, and those that make values from nothing or from a shape.
+//
+// Operators of the first group change shapes and no elements, or read a shape as integers (Shape,
+// Size). Those of the second make tensors: Constant, ConstantOfShape, Range and EyeLike. Dropout
+// and Identity disappear; Dropout in training mode is refused, since its result would be random.
 
 #include <algorithm>
 

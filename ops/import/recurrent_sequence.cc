@@ -74,6 +74,7 @@ class SequenceLowering {
     }
   }
 
+  // One loop for each direction, whose outputs are put together along the axis of directions.
   RecurrentOutputs Run() {
     const int count = sequence_.direction == Direction::kBidirectional ? 2 : 1;
     std::vector<ValueId> y;
@@ -98,6 +99,7 @@ class SequenceLowering {
   bool is_lstm() const { return sequence_.cell == Cell::kLstm; }
   bool is_onnx() const { return sequence_.weights == Weights::kOnnx; }
 
+  // The state that is given for the direction, or zeros [batch, hidden], the batch taken from x.
   ValueId InitialState(ValueId state, int direction) {
     if (state.present()) {
       return add_.Pick(state, direction, axes_.state_direction);
@@ -132,6 +134,7 @@ class SequenceLowering {
     return is_onnx() && is_lstm() ? Blocks(one, {2, 0, 3, 1}, true) : one;
   }
 
+  // ONNX has a bias for the input's product and one for the state's; cells have their sum.
   ValueId Bias(int direction) {
     if (!sequence_.b.present()) {
       return ValueId();
@@ -420,6 +423,8 @@ size_t NumActivations(RecurrentSequence::Cell cell) {
   return cell == RecurrentSequence::Cell::kLstm ? 3 : cell == RecurrentSequence::Cell::kGru ? 2 : 1;
 }
 
+// ONNX lists alpha and beta without gaps: only activations that have such a number take the next
+// entry. The cells want lists by position, which this makes, for each direction.
 absl::Status SetOnnxActivations(const std::vector<std::string>& names,
                                 const std::vector<double>& alpha, const std::vector<double>& beta,
                                 RecurrentSequence& sequence) {

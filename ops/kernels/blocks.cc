@@ -1,4 +1,8 @@
 // Operators that move whole blocks: between axes, and in reverse.
+//
+// Both kinds are one copy with strides (StridedCopy): an operator computes which stride of the
+// input each axis of the output has, and no intermediate tensor is made. ReverseSequence, whose
+// elements move by a different distance for each item of the batch, copies block by block.
 
 #include <algorithm>
 #include <cstring>
@@ -76,6 +80,9 @@ struct DepthSpaceOp {
 
   static absl::Status Compute(const Options& options, const ExecutionContext&,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
+    // 1. Every axis of both shapes: the batch, what is left of the depth (rest), the places in
+    //    space, and the offsets inside a block. 2. Their order is that of the output. 3. Each reads
+    //    the input with its stride in there.
     // The coarse side has the small spatial extents, the fine side the small depth.
     const Tensor& coarse = options.to_space ? *inputs[0] : outputs[0];
     const Tensor& fine = options.to_space ? outputs[0] : *inputs[0];

@@ -1,3 +1,14 @@
+// What LSTM, GRU and RNN cells have in common, from the node's attributes to the arithmetic of a
+// step:
+//
+// 1. ParseCell reads the options of a cell, ParseActivations its activation functions.
+// 2. CellShapes checks the shapes of all inputs against each other and infers the outputs.
+// 3. At run time a cell multiplies its input and its state with the weights (cells.cc) and then
+//    either calls LstmGates or GruGates, which compute all gates of a row in one pass, or, with
+//    unusual activations or peepholes, Activate once for each gate.
+//
+// Both ways give the same bits: the sums are added in the same order, and each element is computed
+// by itself.
 #include "ops/kernels/cell_parts.h"
 
 #include <utility>

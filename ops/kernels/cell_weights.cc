@@ -1,3 +1,6 @@
+// The weights of a recurrent cell's product: packed at load if they are constant, and shared by all
+// kernels that read the same constant. Weights that are known only when the graph runs are
+// multiplied as they lie, a few rows of the input at a time.
 #include "ops/kernels/cell_weights.h"
 
 #include <algorithm>

@@ -1,4 +1,12 @@
 // The transposed convolutions: each input element adds its multiple of the filter to the output.
+//
+// 1. TransposedAxis describes an axis as the convolution that it transposes, whose input is our
+//    output. The extent either follows from pads, or output_shape asks for it and the pads follow.
+// 2. Shapes puts these extents together; Compute does it again with the run's extents.
+// 3. Spread runs one output plane (an item's channel) on each thread. SpreadPlane adds, for each
+//    input channel and each element of the filter, whole rows of the input to rows of the output,
+//    shifted and `stride` apart. An element's sum has the same order whatever the number of
+//    threads.
 #include <algorithm>
 
 #include "ops/kernels/convolution.h"

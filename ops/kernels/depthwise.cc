@@ -1,3 +1,11 @@
+// Convolutions whose groups have one channel each: no product of matrices, so they are sums of a
+// few taps. Two ways:
+//
+// - RunChannelLanes: many channels and few positions. A vector holds 16 channels.
+// - AddTaps: sums of shifted rows with weights, for longer rows. A vector holds 16 positions.
+//
+// Both add the taps of an output in the same order with fused multiply-adds, so that which of them
+// runs changes no bit.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,5 +1,11 @@
 // Elementwise operators on numbers, truth values and bits: arithmetic, comparison, logic, Select
 // and conversions.
+//
+// Each operator is a struct with Parse (attributes), Shapes (checks and the output's shape) and
+// Compute; CodeOf makes an operator of it (operator_code.h). Compute looks at the type once
+// (VisitNumeric and its kin) and at the function once, and then runs a loop that was compiled for
+// both. Types of 16 bits are widened to f32 first and rounded once at the end (WidensHalves). Rows
+// of several requests stay apart wherever their axis is (ElementwiseRows).
 
 #include <cmath>
 #include <map>
@@ -37,6 +43,8 @@ enum class Function {
 };
 
 template <typename T>
+// By repeated squaring, modulo the type's range. A negative exponent gives the truncated fraction:
+// 0, except for bases 1 and -1.
 T IntegerPower(T base, T exponent) {
   using U = WrapType<T>;
   if constexpr (std::is_signed_v<T>) {
@@ -68,6 +76,8 @@ T Quotient(T a, T b, bool rounds_down) {
 }
 
 template <typename T>
+// FloorMod has the divisor's sign, Mod the dividend's. The least integer modulo -1 is 0, which the
+// processor's division would trap on.
 T Remainder(T a, T b, bool sign_of_divisor) {
   if constexpr (std::is_unsigned_v<T>) {
     return static_cast<T>(a % b);

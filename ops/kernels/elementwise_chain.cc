@@ -65,6 +65,7 @@ absl::Status CheckWiring(const ChainOptions& options) {
                                  : absl::OkStatus();
 }
 
+// A window is a part of the last axis, as a Split would give it: `count` elements from `first` on.
 absl::StatusOr<PartialShape> WindowShape(const PartialShape& shape,
                                          const ChainOptions::Window& window) {
   if (window.count < 0 || !shape.has_rank()) {
@@ -232,6 +233,10 @@ class ChainRun {
     source.channels = 0;
   }
 
+  // 1. Operands that are inputs: where their elements of this block lie, or, for channels, a copy
+  //    in which each element is repeated as often as its channel has positions. 2. The functions in
+  //    order. A result that is read elsewhere is written into its output, where later functions of
+  //    the chain read it.
   void RunBlock(int64_t row, int64_t first, int64_t count) const {
     alignas(64) float scratch[kMostChainValues][kBlock];
     const float* values[kMostChainValues];
@@ -345,6 +350,8 @@ struct ElementwiseChainOp {
     return absl::OkStatus();
   }
 
+  // All outputs of one shape, and each input of that shape, of one element, or of one for each
+  // channel: then blocks run through the chain. Any other broadcast runs function by function.
   static absl::Status Compute(const Options& options, const ExecutionContext& context,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     BW_ASSIGN_OR_RETURN(const std::vector<PartialShape> shapes,
@@ -433,6 +440,7 @@ absl::StatusOr<ChainOptions> ParseChain(const Node& node, size_t num_inputs) {
   return options;
 }
 
+// The inverse of ParseChain: passes write what they fused as attributes of the node.
 void ChainOptions::Write(Attributes& attributes) const {
   std::vector<std::string> names;
   std::vector<int64_t> operands;

@@ -1,3 +1,12 @@
+// How element-wise operators walk over operands of different shapes.
+//
+// 1. Shapes at load: BinaryShapes checks types and NumPy's broadcasting rule (or, with
+//    auto_broadcast 'none', that both shapes are equal) and infers the result.
+// 2. BroadcastPlan gives each operand a stride for each axis of the result, 0 where it is repeated.
+//    Neighbouring axes that every operand walks through evenly become one axis, so that the
+//    innermost loop is as long as it can be; axes of extent 1 disappear.
+// 3. ForEachRow visits the innermost rows in row-major order. It keeps one offset for each operand
+//    and carries from axis to axis like an odometer, without a division.
 #include "ops/kernels/elementwise_loops.h"
 
 #include <algorithm>

@@ -1,5 +1,10 @@
 // Elementwise functions of real numbers: those without parameters, as one table, and activations
 // that have parameters.
+//
+// A new function of one real number is a struct with operator() and a line in kFunctions: types,
+// shapes and rows follow from kReal. Functions for f32 are written with this library's exp, log,
+// tanh and sigmoid, which give the same bits on every processor; the others call the C library,
+// whose last bits depend on its version (docs/numerics.md).
 
 #include <cmath>
 #include <limits>

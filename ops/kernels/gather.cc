@@ -1,4 +1,6 @@
-// Operators that read slices and elements at indices.
+// Operators that read slices and elements at indices: Gather, GatherElements and GatherND. Shapes
+// are inferred even if the indices are not known; that all of them are inside the data is checked
+// in each run, and the message names the first that is not, with its coordinates.
 
 #include <algorithm>
 #include <cstring>

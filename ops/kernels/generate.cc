@@ -1,4 +1,11 @@
-// Operators that make tensors out of a few numbers, or of another tensor's values.
+// Operators that make tensors out of a few numbers, or of another tensor's values: Range, Eye,
+// NonZero and OneHot.
+//
+// The extents of their outputs depend on values of their inputs. If a value is known at load,
+// Shapes computes the extent; otherwise the extent stays open and is computed when the node runs.
+// Files may ask for any size: more than 2^48 elements are an error of the node, which is found
+// before memory is allocated. Integers are computed in 128 bits, so that no range overflows on its
+// way to its count.
 
 #include <algorithm>
 #include <cmath>
@@ -42,6 +49,8 @@ int64_t CountOf(const Bounds<Number>& bounds) {
   return count > static_cast<Number>(kMostElements) ? -1 : static_cast<int64_t>(count);
 }
 
+// start, start + step, ... before stop. Each element is computed from its number, not from the
+// element before it: rounding errors do not add up.
 struct RangeOp {
   using Options = DType;  // kUndefined: that of the inputs (Range-1)
   static absl::StatusOr<Options> Parse(const Node& node) {
@@ -119,6 +128,7 @@ struct RangeOp {
   }
 
   template <typename Number>
+  // The output's extent at load: from all three numbers, or open if one of them is not known.
   static absl::Status SetCount(DType dtype, absl::Span<const InputInfo> inputs, ValueInfo& output) {
     Bounds<Number> bounds;
     BW_ASSIGN_OR_RETURN(const bool known, ReadBounds(dtype, inputs, bounds));
@@ -262,6 +272,7 @@ struct NonZeroOp {
   static absl::StatusOr<Options> Parse(const Node& node) { return ParseIndexType(node); }
 
   template <typename Found>
+  // Calls found(position) for each element that is not 0, in row-major order. NaN is not 0.
   static void ForEachNonZero(const Tensor& data, Found found) {
     VisitDType(data.dtype(), [&](auto type) {
       using T = decltype(type);

@@ -101,6 +101,8 @@ int64_t ListLength(const InputInfo& input) {
   return input.shape.rank() == 0 ? 1 : input.shape.dim(0);
 }
 
+// Extents are compared from the last axis on. If one of them is unknown and the other is neither 1
+// nor unknown, the result has the known one: the unknown one can only be 1 or the same.
 absl::StatusOr<PartialShape> BroadcastPartial(const PartialShape& a, const PartialShape& b) {
   if (!a.has_rank() || !b.has_rank()) {
     return PartialShape();
@@ -171,6 +173,7 @@ PartialShape DynamicShape(int rank) {
   return PartialShape(Shape(static_cast<size_t>(rank), PartialShape::kDynamic));
 }
 
+// An extent of 0 makes the product 0 whatever the unknown ones are.
 int64_t PartialProduct(absl::Span<const int64_t> dims) {
   int64_t product = 1;
   bool known = true;
@@ -210,6 +213,8 @@ absl::Status CheckIndices(const Tensor& indices, absl::string_view name, int64_t
   return absl::OkStatus();
 }
 
+// Each row of `indices` is a tuple of coordinates on the axes from `first_axis` on; its offset
+// counts blocks of the axes behind them. Negative coordinates count from the end.
 absl::StatusOr<std::vector<int64_t>> TupleOffsets(const Tensor& indices, const Shape& shape,
                                                   int first_axis) {
   const int64_t length = indices.dim(indices.rank() - 1);
@@ -337,6 +342,8 @@ RowInfo RowsBesideAxes(absl::Span<const RowInfo> rows, absl::Span<const InputInf
   return axes.ok() && axes->has_value() && !Contains(**axes, rows[0].axis) ? rows[0] : kMixedRows;
 }
 
+// As RowsBesideAxes, for operators that drop the axes: the axis of rows moves to the left by the
+// number of axes dropped before it.
 RowInfo RowsWithoutAxes(absl::Span<const RowInfo> rows, absl::Span<const InputInfo> inputs) {
   const RowInfo kept = RowsBesideAxes(rows, inputs);
   if (!IsRows(kept)) {

@@ -78,6 +78,8 @@ struct ConcatOp {
     outputs[0].shape = result;
     return absl::OkStatus();
   }
+  // The shape of a and b joined: their sum along the axis, and on other axes the extent that one of
+  // them knows.
   static absl::StatusOr<PartialShape> Join(const PartialShape& a, const PartialShape& b, int axis) {
     Shape dims = a.dims();
     for (int i = 0; i < a.rank(); ++i) {

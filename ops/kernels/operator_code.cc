@@ -1,3 +1,7 @@
+// What CodeOf's operators have in common at run time: inputs are described as at load
+// (DescribeInputs), so that Shapes infers the outputs' shapes from the run's values; outputs are
+// allocated within the limit on a tensor's bytes (PrepareOutputs); and types of 16 bits are widened
+// and rounded again around Compute (ComputeInF32).
 #include "ops/kernels/operator_code.h"
 
 #include <algorithm>

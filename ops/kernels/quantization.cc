@@ -1,4 +1,8 @@
 // Quantisation of one tensor: FakeQuantize, QuantizeLinear and DequantizeLinear.
+//
+// A graph that was quantised holds DequantizeLinear on its weights and QuantizeLinear on
+// activations. Passes fold the first and fuse products with the second; what is left of them runs
+// here, element by element.
 #include "ops/kernels/quantization.h"
 
 #include <algorithm>

@@ -1,4 +1,9 @@
-// One line an operator: name, functions, attributes that it reads.
+// The operators that graphs may hold, one line each: name, functions, attributes that it reads. An
+// importer refuses an attribute that the line does not list, since ignoring it could change
+// results.
+//
+// KernelOperators makes the set once. Families share their code under several names: kReal serves
+// every function of one real number and finds its own by the node's name.
 #include "ops/kernels/attention.h"
 #include "ops/kernels/cells.h"
 #include "ops/kernels/convolution.h"

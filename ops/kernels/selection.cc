@@ -1,4 +1,9 @@
 // Operators along an axis: ArgMax and ArgMin, TopK, and running sums.
+//
+// A tensor is seen as lines along the axis: `count` elements, `stride` apart, where the stride is
+// the product of the extents behind the axis. Line s begins at element s / stride * count * stride
+// + s % stride. Each line is computed by itself, so that threads take lines and rows of requests
+// stay apart unless they lie on the axis.
 #include "ops/kernels/selection.h"
 
 #include <algorithm>

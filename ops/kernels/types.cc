@@ -1,3 +1,6 @@
+// Operators of types of 16 bits that compute in f32: MakeWidened wraps a kernel. Inputs that are
+// known at load are widened then, others in each run; results are rounded to the narrow type once,
+// at the end. Integers and truth values pass through.
 #include "ops/kernels/types.h"
 
 #include <algorithm>

@@ -2,6 +2,13 @@
 // kRowBefore reads the states that the row before it leaves. What the plan (PositionPlan) says to
 // be independent of states runs over all rows, the rest position by position, each time over the
 // rows that have that position.
+//
+// 1. ListPositions: which rows are at which position, and the last row of each chain of rows.
+// 2. RunStages runs the plan's stages. ShiftState copies a state's next values one row further.
+// 3. RunInOrder takes the rows of a position out of the values that the stage reads (TakeRows),
+//    runs the stage's instructions over them (RunPosition), and puts the results back (PutRows).
+// 4. RunPagedUpdate: a stage of a single state update in pages is left to the kernel, which goes
+//    through the positions of a row itself.
 #include <algorithm>
 #include <cstring>
 #include <numeric>

@@ -124,6 +124,7 @@ class HeaderParser {
     return Malformed("a string");
   }
 
+  // Keys may stand in any order, and each has one type.
   absl::Status TakeValue(absl::string_view key) {
     if (key == "descr") {
       if (Take("[")) {
@@ -171,6 +172,8 @@ class HeaderParser {
   Header header_;
 };
 
+// '<f4': the byte order (little-endian, or none for single bytes), the kind, and the bytes of an
+// element.
 absl::StatusOr<DType> ParseDescr(absl::string_view descr) {
   absl::string_view code = descr;
   if (!code.empty() && absl::StrContains("<|=", code[0])) {
@@ -349,6 +352,8 @@ absl::Status WriteFailed(const std::string& path, absl::string_view why) {
 
 }  // namespace
 
+// `left` is what the entries that are still to come may take together, so that no archive unpacks
+// to more than the limit, however many entries it has.
 absl::StatusOr<TensorMap> ParseNpz(absl::string_view bytes, const NpzLimits& limits) {
   BW_ASSIGN_OR_RETURN(const Archive archive, Open(bytes));
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);

@@ -3,6 +3,12 @@
 //   before: Sigmoid(Add(Split(x).0, b)) * Tanh(Split(x).1)     gates of a recurrent layer
 //   after:  ElementwiseChain(x, b)                             one pass over its inputs
 //
+// 1. Place goes through the nodes in order and puts each into the groups that it reads, if the
+//    result can be one chain (CanBeOne): all of one shape, values that others read only behind the
+//    group's last node, and not more values than a chain has.
+// 2. AppendChain writes a group of two or more as one node in the place of its last one. Values
+//    that are read outside become its results.
+//
 // Parts of a Split are read where they are (ops/kernels/elementwise_chain.h).
 #include <algorithm>
 #include <optional>
@@ -189,6 +195,8 @@ class ChainFinder {
     return window;
   }
 
+  // The chain's values are numbered: inputs first, then functions in order. A function that others
+  // read outside the group is a result of the chain.
   void AppendChain(const Group& group, GraphCopy& joined) const {
     ChainOptions options;
     Node node;

@@ -88,6 +88,8 @@ float ToFloat(Half value) {
   return result;
 }
 
+// Bits of f32: sign, 8 of exponent (bias 127), 23 of mantissa. Bits of f16: sign, 5 of exponent
+// (bias 15), 10 of mantissa. Rounding may carry into the exponent, which is then right as well.
 Half ToHalf(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -122,6 +124,7 @@ Half ToHalf(float value) {
   return {static_cast<uint16_t>(sign | (rounded - base))};
 }
 
+// The upper half of the f32, after half of its last place (less one if that is even) was added.
 BFloat16 ToBFloat16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));

@@ -1,3 +1,6 @@
+// How much memory tensors may take, and constants that are in memory only while they are read.
+// Three limits: of one tensor (TensorLimit, for this thread), of the process (MemoryLimit, against
+// the bytes that are held), and of constants of a load that are idle.
 #include "ops/tensor/tensor_memory.h"
 
 #include <sys/mman.h>
@@ -49,6 +52,7 @@ void CountHeld(int64_t bytes) { held_bytes.fetch_add(bytes, std::memory_order_re
 
 int64_t MaxTensorBytes() { return std::min(limit, LeftBytes()); }
 
+// Which of the limits it was: the process's, if less is left of it than one tensor may take.
 absl::Status TooLarge(absl::string_view what) {
   if (LeftBytes() < limit) {
     return absl::ResourceExhaustedError(

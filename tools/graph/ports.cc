@@ -1,3 +1,7 @@
+// The inputs and outputs of a graph as people see them. Names in files are often made by exporters,
+// so roles are guessed by words: NameWords cuts a name at its marks and humps, and NameStem leaves
+// out words that say on which side a port is ("h_in", "h_out" and "next_h" have the stem "h").
+// UniquePortNames counts names that occur several times, since a file may repeat them.
 #include "tools/graph/ports.h"
 
 #include <algorithm>
@@ -20,6 +24,7 @@ Ports InputPorts(const Graph& graph) {
   return ports;
 }
 
+// A value that the file names as several outputs of one name is listed once.
 Ports OutputPorts(const Graph& graph) {
   Ports ports;
   for (const int node : graph.results) {
@@ -53,6 +58,8 @@ const Port* FindPort(const Ports& ports, const std::string& name) {
   return it == ports.end() ? nullptr : &*it;
 }
 
+// Whether two ports could carry the same value: equal types, and extents that are equal where both
+// are known.
 bool Fits(const ValueInfo& a, const ValueInfo& b) {
   if (a.dtype != b.dtype) {
     return false;

@@ -1,3 +1,7 @@
+// Runs graphs for `beamwright-graph run`, `replay` and `bench`. Inputs are named: OrderInputs
+// brings them into the order of the graph's parameters and lists all that are missing, unknown or
+// of another shape in one message. Replay compares the outputs with given ones: integers must be
+// equal, floats agree relative to the largest expected value. BenchModel measures.
 #include "tools/graph/run.h"
 
 #include <algorithm>
@@ -73,6 +77,7 @@ double Difference(double a, double b) {
   return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
 }
 
+// NaN agrees with NaN, and an infinity with the same infinity.
 absl::StatusOr<Agreement> Compare(const std::string& name, const Tensor& ours,
                                   const Tensor& expected) {
   if (ours.dtype() != expected.dtype() || ours.shape() != expected.shape()) {

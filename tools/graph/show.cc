@@ -1,3 +1,6 @@
+// `beamwright-graph show`: a graph as text for people. The file has two parts. CostOf and
+// CountConstants estimate what a node computes and reads; ShowText prints the graph, and with each
+// node its cost if that is asked for. show_formats.cc writes the same graph for programs.
 #include "tools/graph/show.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
-// A graph for programs: as JSON, and as Graphviz text.
+// A graph for programs: as JSON (ShowJson), and as Graphviz text (ShowDot).
+//
+// Both walk over the nodes in the order of the file and enter the bodies of loops and branches. A
+// node is named by its number, since names in files need be neither unique nor printable; every
+// text from the file is escaped.
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"

@@ -1,3 +1,6 @@
+// The module around libsentencepiece, which is loaded when a bundle needs it. It is a separate
+// library since that one brings its own copy of protobuf; a table of C functions is all that both
+// sides share. No exception may leave it.
 #include "engine/bundle/sentencepiece/shim.h"
 
 #include <sentencepiece_processor.h>

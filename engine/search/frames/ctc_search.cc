@@ -1,3 +1,6 @@
+// Prefix beam search over the frames of a CTC model. A hypothesis is a prefix: a sequence of
+// labels, whatever its alignment. The rules, penalties and bonuses of a prefix, and its place in
+// the tree of labels, are those of LabelHistories, which transducers use as well.
 #include "engine/search/frames/ctc_search.h"
 
 #include <algorithm>

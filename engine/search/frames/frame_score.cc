@@ -1,3 +1,11 @@
+// Scores label sequences that are given: the log-probability of all their alignments together (the
+// forward algorithm) and of the best alignment, with the frames of each label. CtcScorer for CTC,
+// TransducerScorer for transducers; both take one frame after the other.
+//
+// CtcScorer has a state for each label and for the blank before, between and behind them: 2 n + 1.
+// In a frame a state goes on, or is reached from the one before; a label is also reached from the
+// label before it if the two differ, without a blank between. Advance adds the sums of these ways
+// and notes which was the best (steps_); TraceBack follows the notes from the end.
 #include "engine/search/frames/frame_score.h"
 
 #include <algorithm>
@@ -245,6 +253,7 @@ void TransducerScorer::EmitInFrame(const InFrame& from, double log_prob) {
   next_here_.push_back({{from.sums.sum + log_prob, from.sums.best + log_prob}, from.run + 1});
 }
 
+// From `from`, by blank or by a label, to `place` at a frame that is `frames` later.
 void TransducerScorer::Arrive(int frames, size_t place, const InFrame& from, double log_prob,
                               bool by_label) {
   Sums& sums = arriving(num_frames_ + frames, place);

@@ -1,3 +1,6 @@
+// The scores of one frame, as searches and scorers read them. LogProbRow applies the temperature (a
+// softmax over score / temperature, whose normaliser is computed once) and the blank penalty: the
+// blank loses the penalty, and the row is normalised again (BlankPenaltyShift).
 #include "engine/search/frames/log_prob_row.h"
 
 #include "engine/search/row_search.h"
