@@ -27,6 +27,19 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
              : ToSteady(absl::FromChrono(context.deadline()));
 }
 
+// The call as the engine and the records of calls know it.
+inline serving::Caller CallerOf(const grpc::CallbackServerContext& context,
+                                const access::Identity& identity, serving::Method method,
+                                absl::Time deadline,
+                                std::shared_ptr<const engine::CancelFlag> cancelled) {
+  serving::Caller caller{method, deadline, std::move(cancelled)};
+  caller.context = ContextOf(context);
+  caller.tenant = identity.tenant;
+  caller.connection = ConnectionOf(context);
+  caller.priority = identity.priority;
+  return caller;
+}
+
 // Before the call ends: how busy this server is, for those who balance by load.
 inline void AddLoadReport(serving::Core& core, grpc::CallbackServerContext& context) {
   if (core.load_reporter().enabled()) {
@@ -51,12 +64,7 @@ class DecodeCallBase : public OneRequestCall {
   serving::Core& core() const { return core_; }
 
   serving::Caller AsCaller() const {
-    serving::Caller caller{method_, deadline_, cancelled_};
-    caller.context = ContextOf(context());
-    caller.tenant = identity().tenant;
-    caller.connection = ConnectionOf(context());
-    caller.priority = identity().priority;
-    return caller;
+    return CallerOf(context(), identity(), method_, deadline_, cancelled_);
   }
 
   // Ends the call; once.

@@ -5,6 +5,36 @@
 
 namespace beamwright::rpc {
 
+namespace {
+
+// Messages are joined while they are smaller: clients take up to 4 MiB.
+constexpr size_t kJoinedBytes = size_t{256} << 10;
+
+}  // namespace
+
+void MessageWriter::OnWritten(bool is_sent) {
+  state_ = State::kReady;
+  if (!is_sent) {
+    stop_();
+  }
+}
+
+void MessageWriter::Write(const google::protobuf::Message& message) {
+  if (const absl::Status status = SerializeReply(message, bytes_); !status.ok()) {
+    stop_();
+    End(status);
+    return;
+  }
+  state_ = State::kWriting;
+  call_.StartWrite(&bytes_);
+}
+
+void MessageWriter::End(const absl::Status& status) {
+  state_ = State::kEnded;
+  AddLoadReport(core_, context_);
+  call_.Finish(EndOfCall(status, context_));
+}
+
 StreamDecodeCall* StreamDecodeCall::Start(const Gate& gate, serving::Core& core,
                                           grpc::CallbackServerContext& context,
                                           const GuardedMethod& method) {
@@ -17,14 +47,8 @@ StreamDecodeCall* StreamDecodeCall::Start(const Gate& gate, serving::Core& core,
 void StreamDecodeCall::Start(absl::StatusOr<v1::StreamDecodeRequest> request) {
   // gRPC may be done with the call on another thread as soon as it has ended.
   const std::shared_ptr<StreamDecodeCall> self = self_;
-  serving::Caller caller;
-  caller.method = serving::Method::kStreamDecode;
-  caller.deadline = deadline_;
-  caller.cancelled = cancelled_;
-  caller.context = ContextOf(context());
-  caller.tenant = identity().tenant;
-  caller.connection = ConnectionOf(context());
-  caller.priority = identity().priority;
+  const serving::Caller caller =
+      CallerOf(context(), identity(), serving::Method::kStreamDecode, deadline_, cancelled_);
   // The engine's thread has other things to do than to write.
   const auto wake = [&core = core_, weak = std::weak_ptr<StreamDecodeCall>(self_)] {
     core.replies().Post([weak] {
@@ -44,47 +68,40 @@ void StreamDecodeCall::Start(absl::StatusOr<v1::StreamDecodeRequest> request) {
 void StreamDecodeCall::OnWriteDone(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
-    writing_ = false;
-  }
-  if (!ok) {
-    cancelled_->Cancel();  // the client is gone
+    writer_.OnWritten(ok);
   }
   Advance();
 }
 
 void StreamDecodeCall::Advance() {
   absl::MutexLock lock(&mutex_);
-  if (writing_ || finished_ || stream_ == nullptr) {
-    return;
+  if (stream_ != nullptr) {
+    writer_.Advance<v1::StreamDecodeResponse>(*stream_);
   }
-  v1::StreamDecodeResponse message;
-  absl::Status end;
-  switch (stream_->Take(message, end)) {
-    case serving::DecodeStream::Taken::kNothing:
-      return;
-    case serving::DecodeStream::Taken::kMessage:
-      end = SerializeReply(message, bytes_);
-      if (end.ok()) {
-        writing_ = true;
-        StartWrite(&bytes_);
-        return;
-      }
-      cancelled_->Cancel();
-      break;
-    case serving::DecodeStream::Taken::kEnd:
-      break;
-  }
-  finished_ = true;
-  AddLoadReport(core_, context());
-  Finish(EndOfCall(end, context()));
 }
 
-namespace {
+void TranslatedMessages::Add(v1::TranslateResponse message) {
+  const bool joins = !messages_.empty() && message.document().empty() &&
+                     messages_.back().ByteSizeLong() + message.ByteSizeLong() <= kJoinedBytes;
+  if (joins) {
+    messages_.back().MergeFrom(message);
+  } else {
+    messages_.push_back(std::move(message));
+  }
+}
 
-// Messages are joined while they are smaller: clients take up to 4 MiB.
-constexpr size_t kJoinedBytes = size_t{256} << 10;
-
-}  // namespace
+serving::Taken TranslatedMessages::Take(v1::TranslateResponse& message, absl::Status& end) {
+  if (!messages_.empty()) {
+    message = std::move(messages_.front());
+    messages_.pop_front();
+    return serving::Taken::kMessage;
+  }
+  if (!end_.has_value()) {
+    return serving::Taken::kNothing;
+  }
+  end = *end_;
+  return serving::Taken::kEnd;
+}
 
 StreamTranslateCall* StreamTranslateCall::Start(const Gate& gate, serving::Core& core,
                                                 translate::Translator& translator,
@@ -108,14 +125,8 @@ StreamTranslateCall::StreamTranslateCall(const Gate& gate, serving::Core& core,
 void StreamTranslateCall::Start(absl::StatusOr<v1::TranslateRequest> request) {
   // gRPC may be done with the call on another thread as soon as it has ended.
   const std::shared_ptr<StreamTranslateCall> self = self_;
-  serving::Caller caller;
-  caller.method = serving::Method::kStreamTranslate;
-  caller.deadline = deadline_;
-  caller.cancelled = cancelled_;
-  caller.context = ContextOf(context());
-  caller.tenant = identity().tenant;
-  caller.connection = ConnectionOf(context());
-  caller.priority = identity().priority;
+  const serving::Caller caller =
+      CallerOf(context(), identity(), serving::Method::kStreamTranslate, deadline_, cancelled_);
   translator_.TranslateInParts(
       std::move(request), caller,
       [self](v1::TranslateResponse part) { self->Add(std::move(part)); },
@@ -128,63 +139,23 @@ void StreamTranslateCall::Start(absl::StatusOr<v1::TranslateRequest> request) {
 }
 
 void StreamTranslateCall::Add(v1::TranslateResponse message) {
-  {
-    absl::MutexLock lock(&mutex_);
-    const bool joins = !messages_.empty() && message.document().empty() &&
-                       messages_.back().ByteSizeLong() + message.ByteSizeLong() <= kJoinedBytes;
-    if (joins) {
-      messages_.back().MergeFrom(message);
-    } else {
-      messages_.push_back(std::move(message));
-    }
+  absl::MutexLock lock(&mutex_);
+  if (!writer_.has_ended()) {
+    messages_.Add(std::move(message));
+    writer_.Advance<v1::TranslateResponse>(messages_);
   }
-  Advance();
 }
 
 void StreamTranslateCall::End(const absl::Status& status) {
-  {
-    absl::MutexLock lock(&mutex_);
-    end_ = status;
-  }
-  Advance();
+  absl::MutexLock lock(&mutex_);
+  messages_.End(status);
+  writer_.Advance<v1::TranslateResponse>(messages_);
 }
 
 void StreamTranslateCall::OnWriteDone(bool ok) {
-  {
-    absl::MutexLock lock(&mutex_);
-    writing_ = false;
-  }
-  if (!ok) {
-    cancelled_->Cancel();  // the client is gone
-  }
-  Advance();
-}
-
-void StreamTranslateCall::Advance() {
   absl::MutexLock lock(&mutex_);
-  if (writing_ || finished_) {
-    return;
-  }
-  absl::Status end;
-  if (failure_.ok() && !messages_.empty()) {
-    end = SerializeReply(messages_.front(), bytes_);
-    messages_.pop_front();
-    if (end.ok()) {
-      writing_ = true;
-      StartWrite(&bytes_);
-      return;
-    }
-    cancelled_->Cancel();
-    failure_ = end;
-    messages_.clear();
-  }
-  if (!end_.has_value()) {
-    return;  // the translation goes on
-  }
-  finished_ = true;
-  end = failure_.ok() ? *end_ : failure_;
-  AddLoadReport(core_, context());
-  Finish(EndOfCall(end, context()));
+  writer_.OnWritten(ok);
+  writer_.Advance<v1::TranslateResponse>(messages_);
 }
 
 RecognizeCall* RecognizeCall::Start(const Gate& gate, serving::Core& core,
@@ -199,20 +170,17 @@ RecognizeCall* RecognizeCall::Start(const Gate& gate, serving::Core& core,
     caller.context = ContextOf(context);
     core.calls().Refuse(identity.status(), caller);
     absl::MutexLock lock(&call->mutex_);
-    call->finished_ = true;
-    AddLoadReport(core, context);
-    call->Finish(EndOfCall(identity.status(), context));
+    call->writer_.End(identity.status());
   }
   return call.get();
 }
 
 void RecognizeCall::Begin(const access::Identity& identity) {
-  serving::Caller caller{serving::Method::kRecognize, DeadlineOf(context_)};
-  caller.context = ContextOf(context_);
-  caller.tenant = identity.tenant;
-  caller.connection = ConnectionOf(context_);
-  caller.priority = identity.priority;
-  recognition_ = serving::Recognition::Make(core_, std::move(caller), Waker(), Waker());
+  recognition_ = serving::Recognition::Make(
+      core_,
+      CallerOf(context_, identity, serving::Method::kRecognize, DeadlineOf(context_),
+               /*cancelled=*/nullptr),
+      Waker(), Waker());
   Advance();
 }
 
@@ -250,10 +218,7 @@ void RecognizeCall::OnReadDone(bool ok) {
 void RecognizeCall::OnWriteDone(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
-    writing_ = false;
-  }
-  if (!ok) {
-    recognition_->GiveUp();  // the client is gone
+    writer_.OnWritten(ok);
   }
   Advance();
 }
@@ -266,7 +231,7 @@ void RecognizeCall::OnCancel() {
 
 void RecognizeCall::Advance() {
   absl::MutexLock lock(&mutex_);
-  if (finished_) {
+  if (writer_.has_ended()) {
     return;
   }
   if (!reading_ && !at_end_ && !recognition_->is_full()) {
@@ -274,29 +239,7 @@ void RecognizeCall::Advance() {
     ++gate_.num_reading();
     StartRead(&request_);
   }
-  if (writing_) {
-    return;
-  }
-  v1::RecognizeResponse message;
-  absl::Status end;
-  switch (recognition_->Take(message, end)) {
-    case serving::Recognition::Taken::kNothing:
-      return;
-    case serving::Recognition::Taken::kMessage:
-      end = SerializeReply(message, reply_);
-      if (end.ok()) {
-        writing_ = true;
-        StartWrite(&reply_);
-        return;
-      }
-      recognition_->GiveUp();
-      break;
-    case serving::Recognition::Taken::kEnd:
-      break;
-  }
-  finished_ = true;
-  AddLoadReport(core_, context_);
-  Finish(EndOfCall(end, context_));
+  writer_.Advance<v1::RecognizeResponse>(*recognition_);
 }
 
 }  // namespace beamwright::rpc

@@ -6,10 +6,11 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -17,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "beamwright/v1/translate.pb.h"
+#include "google/protobuf/message.h"
 #include "server/access/access.h"
 #include "server/rpc/decode_call.h"
 #include "server/rpc/gate.h"
@@ -24,18 +26,71 @@
 #include "server/rpc/raw_message.h"
 #include "server/rpc/raw_service.h"
 #include "server/serving/decode_stream.h"
+#include "server/serving/partial_answer.h"
 #include "server/serving/recognition.h"
 #include "server/translate/translate.h"
 
 namespace beamwright::rpc {
 
-// Calls that answer with a stream, as gRPC sees them: StreamDecode and StreamTranslate.
+// MessageWriter: the write loop of a call that answers with a stream. It writes one message at a
+// time and asks the call's source for the next message when gRPC has taken the last one, so a
+// client that does not read makes messages fewer and larger, and delays no other call.
+//
+//   kReady --- the source has a message ---> kWriting --- gRPC has taken it ---> kReady
+//   kReady --- the source has ended, or a message is too large ---> kEnded
+//
+// The call guards it by its mutex.
+class MessageWriter {
+ public:
+  // stop: cancels the work for the call, because its client gets no further message; it may be
+  // called more than once. What it is given must outlive it.
+  MessageWriter(RawReactor& call, serving::Core& core, grpc::CallbackServerContext& context,
+                std::function<void()> stop)
+      : call_(call), core_(core), context_(context), stop_(std::move(stop)) {}
 
-// StreamDecodeCall: a StreamDecode call, as gRPC sees it. It writes one message at a time and asks
-// the stream for the next when gRPC has taken the last, so a client that does not read makes
-// messages fewer and larger, and delays no other call.
+  // kReady: writes the next message of `source`, or ends the call as the source says. Other states:
+  // nothing. The source has serving::Taken Take(Message&, absl::Status& end).
+  template <typename Message, typename Source>
+  void Advance(Source& source) {
+    if (state_ != State::kReady) {
+      return;
+    }
+    Message message;
+    absl::Status end;
+    switch (source.Take(message, end)) {
+      case serving::Taken::kNothing:
+        break;
+      case serving::Taken::kMessage:
+        Write(message);
+        break;
+      case serving::Taken::kEnd:
+        End(end);
+        break;
+    }
+  }
+  // gRPC has taken the message; is_sent: false if the client is gone.
+  void OnWritten(bool is_sent);
+  // Ends the call with this status. Not while a message is being written, and once.
+  void End(const absl::Status& status);
 
-// Lives until gRPC is done with it and no thread is about to wake it.
+  bool has_ended() const { return state_ == State::kEnded; }
+
+ private:
+  enum class State { kReady, kWriting, kEnded };
+
+  // A message that cannot be sent ends the call.
+  void Write(const google::protobuf::Message& message);
+
+  RawReactor& call_;
+  serving::Core& core_;
+  grpc::CallbackServerContext& context_;
+  const std::function<void()> stop_;
+  State state_ = State::kReady;
+  grpc::ByteBuffer bytes_;  // of the write under way
+};
+
+// StreamDecodeCall: a StreamDecode call, as gRPC sees it. Lives until gRPC is done with it and no
+// thread is about to wake it.
 class StreamDecodeCall final : public OneRequestCall {
  public:
   static StreamDecodeCall* Start(const Gate& gate, serving::Core& core,
@@ -52,7 +107,6 @@ class StreamDecodeCall final : public OneRequestCall {
   void OnRefused(const absl::Status& status) override { Start(status); }
   // Starts to decode; a request that is an error is refused with it.
   void Start(absl::StatusOr<v1::StreamDecodeRequest> request);
-  // Writes what there is, or ends the call; nothing while a write is under way.
   void Advance();
 
   serving::Core& core_;
@@ -62,15 +116,25 @@ class StreamDecodeCall final : public OneRequestCall {
 
   absl::Mutex mutex_;
   std::shared_ptr<serving::DecodeStream> stream_ ABSL_GUARDED_BY(mutex_);
-  grpc::ByteBuffer bytes_;  // of the write under way
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, core_, context(),
+                                                [this] { cancelled_->Cancel(); }};
 };
 
-// StreamTranslateCall: a StreamTranslate call, as gRPC sees it. It writes one message at a time;
-// what comes meanwhile for a client that reads slowly becomes one message, up to a size.
+// Messages of a translation that the client was not sent yet: small ones are joined.
+class TranslatedMessages {
+ public:
+  void Add(v1::TranslateResponse message);
+  // No message follows.
+  void End(const absl::Status& status) { end_ = status; }
+  serving::Taken Take(v1::TranslateResponse& message, absl::Status& end);
 
-// Lives until gRPC is done with it and the translator has said all.
+ private:
+  std::deque<v1::TranslateResponse> messages_;
+  std::optional<absl::Status> end_;
+};
+
+// StreamTranslateCall: a StreamTranslate call, as gRPC sees it. Lives until gRPC is done with it
+// and the translator has ended.
 class StreamTranslateCall final : public OneRequestCall {
  public:
   static StreamTranslateCall* Start(const Gate& gate, serving::Core& core,
@@ -91,8 +155,6 @@ class StreamTranslateCall final : public OneRequestCall {
   void Start(absl::StatusOr<v1::TranslateRequest> request);
   void Add(v1::TranslateResponse message);
   void End(const absl::Status& status);
-  // Writes what there is, or ends the call; nothing while a write is under way.
-  void Advance();
 
   serving::Core& core_;
   translate::Translator& translator_;
@@ -101,20 +163,14 @@ class StreamTranslateCall final : public OneRequestCall {
   std::shared_ptr<StreamTranslateCall> self_;  // while gRPC uses it
 
   absl::Mutex mutex_;
-  std::deque<v1::TranslateResponse> messages_ ABSL_GUARDED_BY(mutex_);  // not written yet
-  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);             // behind the messages
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // of a message that cannot be written
-  grpc::ByteBuffer bytes_;                        // of the write under way
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  TranslatedMessages messages_ ABSL_GUARDED_BY(mutex_);
+  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, core_, context(),
+                                                [this] { cancelled_->Cancel(); }};
 };
 
 // RecognizeCall: a Recognize call, as gRPC sees it. It reads a request when the one before was
-// taken and the engine keeps up, and writes one message at a time, asking for the next when gRPC
-// has taken the last: neither a client that sends quickly nor one that does not read holds more
-// than a message.
-
-// Lives until gRPC is done with it and no thread is about to wake it.
+// taken and the engine keeps up: neither a client that sends quickly nor one that does not read
+// holds more than a message. Lives until gRPC is done with it and no thread is about to wake it.
 class RecognizeCall final : public RawReactor {
  public:
   // An identity that is an error ends the call with it.
@@ -133,7 +189,7 @@ class RecognizeCall final : public RawReactor {
   void Begin(const access::Identity& identity);
   // Calls Advance on the reply thread: the engine's has other things to do than to write.
   std::function<void()> Waker();
-  // Starts what can be started: a read, a write, or the end.
+  // Starts what can be started: a read, a write, or the end of the call.
   void Advance();
 
   const Gate& gate_;
@@ -144,11 +200,10 @@ class RecognizeCall final : public RawReactor {
 
   absl::Mutex mutex_;
   grpc::ByteBuffer request_;  // of the read under way
-  grpc::ByteBuffer reply_;    // of the write under way
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool at_end_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more will be read
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, core_, context_,
+                                                [this] { recognition_->GiveUp(); }};
 };
 
 }  // namespace beamwright::rpc

@@ -29,7 +29,7 @@ class DecodeStream : public std::enable_shared_from_this<DecodeStream> {
                                              absl::StatusOr<v1::StreamDecodeRequest> request,
                                              const Caller& caller, std::function<void()> wake);
 
-  enum class Taken { kNothing, kMessage, kEnd };
+  using Taken = serving::Taken;
   // What there is since the last time: a message, or nothing yet, or the end of the call with its
   // status, after the message with the answer. Sets `message` or `end`.
   Taken Take(v1::StreamDecodeResponse& message, absl::Status& end);

@@ -14,6 +14,9 @@
 
 namespace beamwright::serving {
 
+// What a stream of answers had for its taker: nothing yet, a message, or the end with its status.
+enum class Taken { kNothing, kMessage, kEnd };
+
 // Tokens with which every answer will begin.
 struct StablePrefix {
   std::vector<int32_t> tokens;

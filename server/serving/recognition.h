@@ -67,7 +67,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // The model that is asked for, once the configuration was taken; null before. For who adds.
   const engine::DecodeModel* model() const { return model_.get(); }
 
-  enum class Taken { kNothing, kMessage, kEnd };
+  using Taken = serving::Taken;
   // What there is since the last time: a message, or nothing yet, or the end of the call with its
   // status, after the message with the summary. Sets `message` or `end`.
   Taken Take(v1::RecognizeResponse& message, absl::Status& end);
