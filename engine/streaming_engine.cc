@@ -14,7 +14,6 @@
 // Drain waits for the requests that were accepted, End answers them. Engine::Start checks the
 // options and fills in those that depend on the machine.
 #include <atomic>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -110,24 +109,17 @@ class StreamingEngine : public Engine {
       done(std::move(full));
       return;
     }
-    absl::StatusOr<std::unique_ptr<Request>> request = nullptr;
-    try {
-      FaultPoint("engine.accept").IgnoreError();
-      request = make();
-    } catch (const std::bad_alloc&) {
-      request = status::OutOfMemory();
-    }
+    absl::StatusOr<std::unique_ptr<Request>> request =
+        status::OrOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Request>> {
+          FaultPoint("engine.accept").IgnoreError();
+          return make();
+        });
     if (!request.ok()) {
       done(request.status());
       return;
     }
     (*request)->done = std::move(done);
-    absl::Status status;
-    try {
-      status = admission_.Enqueue(*request);
-    } catch (const std::bad_alloc&) {
-      status = status::OutOfMemory();
-    }
+    const absl::Status status = status::OrOutOfMemory([&] { return admission_.Enqueue(*request); });
     if (!status.ok() && *request != nullptr) {  // what was lost on the way has its answer
       (*request)->Fail(status);
     }

@@ -3,8 +3,10 @@
 #ifndef BEAMWRIGHT_ENGINE_STATUS_FAULT_H_
 #define BEAMWRIGHT_ENGINE_STATUS_FAULT_H_
 
+#include <new>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -111,6 +113,15 @@ absl::Status WithDetail(absl::Status status, const google::protobuf::Message& de
 // Of what fails because an allocation did: ResourceExhausted, worth another try. Made once, so that
 // it takes no memory when memory is short.
 const absl::Status& OutOfMemory();
+// What `make` returns, an absl::Status or absl::StatusOr; OutOfMemory if it throws std::bad_alloc.
+template <typename Make>
+std::invoke_result_t<const Make&> OrOutOfMemory(const Make& make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
 
 // Empty without one.
 std::string ReasonOf(const absl::Status& status);

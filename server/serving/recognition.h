@@ -87,7 +87,9 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
     kTaken,     // ... and its summary was taken
   };
 
-  // Each fails with what is wrong with the request.
+  // Of requests (recognition_requests.cc). Each fails with what is wrong with the request.
+  // As Dispatch; an error of the request, or an allocation that fails, is an error as well.
+  absl::Status Read(absl::StatusOr<v1::RecognizeRequest> request);
   absl::Status Dispatch(v1::RecognizeRequest request);
   absl::Status Open(const v1::RecognizeConfig& config);
   // What of the configuration is checked against the model: the second half of Open.
@@ -101,13 +103,13 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   bool Defer(absl::StatusOr<v1::RecognizeRequest>* request);
   void FinishNow();
   absl::Status OpenSound(const v1::RecognizeConfig& config);
-  absl::Status AddFeatures(const v1::Tensor& features, const char* field);
-  // Hands a piece to the engine. field: of the request that it came in.
-  absl::Status Feed(absl::StatusOr<engine::PreparedSource> piece, const char* field);
+  absl::Status AddFeatures(const v1::Tensor& features);
+  // Hands a piece to the engine.
+  absl::Status Feed(absl::StatusOr<engine::PreparedSource> piece);
   absl::Status AddSound(const std::string& bytes);
   // What sound became, if it was enough for a frame.
   absl::Status AddFeaturesOfSound(const std::vector<float>& features);
-  absl::Status CheckCollected(int64_t most, const char* field) const;
+  absl::Status CheckCollected(int64_t most) const;
   absl::Status Complete();
 
   void Begin();
@@ -116,6 +118,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   bool MayBegin();
   // The call's options for the engine.
   engine::CallOptions CallForEngine();
+  // The field of a request that brings the source.
+  const char* source_field() const;
+  // An error of the engine, which names the source "source.features", as the client has it.
+  absl::Status AtSource(const absl::Status& status) const;
   void OnProgress(engine::Progress progress);
   void OnAnswer(absl::StatusOr<v1::Decoded> answer);
   // Counts the call and its source, with what became of them.
@@ -144,6 +150,8 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void TakeWindows();
   // Decodes the next window, unless one is being decoded; ends the call behind the last one.
   void StartWindow();
+  void EndWindows();
+  absl::Status DecodeNextWindow();
   void DecodeWindow(engine::PreparedSource source);
   void OnLanguage(engine::PreparedSource source, absl::StatusOr<v1::Decoded> answer);
   // Decodes the window by `asked_`, in which the language was just set.

@@ -1,7 +1,7 @@
-// Recognition: sound in windows, one after the other.
+// Recognition: sound in windows, one after the other (StartWindow, DecodeNextWindow, OnWindow). The
+// first window may be decoded twice: for its language, and then in that language (OnLanguage).
 #include <algorithm>
 #include <cmath>
-#include <new>
 #include <utility>
 
 #include "engine/model/parts.h"
@@ -62,9 +62,6 @@ void Recognition::TakeWindows() {
 }
 
 void Recognition::StartWindow() {
-  v1::Source source;
-  v1::Decoded all;
-  bool has_room = false;
   bool is_over = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -73,61 +70,66 @@ void Recognition::StartWindow() {
     }
     is_over = windows_.empty();
     stage_ = Stage::kDecodes;
-    if (is_over) {
-      all = all_windows_;
-    } else {
-      has_room = windows_.size() == kMostWindows;
-      window_ = std::move(windows_.front());
-      windows_.pop_front();
-      *source.mutable_audio()->mutable_format() = audio_format_;
-      source.mutable_audio()->set_data(writes_times_
-                                           ? window_.bytes  // a part of it may be heard again
-                                           : std::exchange(window_.bytes, std::string()));
-    }
   }
   if (is_over) {
-    CountSource(std::move(all));
-    core_.quarantine().Count(*model_, 1, 0, SteadyNow());
-    {
-      absl::MutexLock lock(&mutex_);
-      summary_.set_final_ms(absl::ToDoubleMilliseconds(SteadyNow() - completed_));
-      stage_ = Stage::kEnded;
-    }
-    wake_();
+    EndWindows();
     return;
   }
-  absl::StatusOr<engine::PreparedSource> prepared = status::OutOfMemory();
-  try {
-    prepared = engine::PrepareSource(*model_, source);
-  } catch (const std::bad_alloc&) {
-    // The status says so.
+  const absl::Status status = status::OrOutOfMemory([this] { return DecodeNextWindow(); });
+  if (!status.ok()) {
+    OnAnswer(status);
   }
-  if (!prepared.ok()) {
-    OnAnswer(prepared.status());
-    return;
+}
+
+void Recognition::EndWindows() {
+  v1::Decoded all;
+  {
+    absl::MutexLock lock(&mutex_);
+    all = all_windows_;
   }
-  if (hears_language_) {
-    hears_language_ = false;
-    const auto options = LanguageSearch(*model_);
-    if (!options.ok()) {
-      OnAnswer(options.status());
-      return;
-    }
-    engine::CallOptions call = CallForEngine();
-    call.progress = nullptr;
-    call.num_provisional = 0;
-    call_.timeline = nullptr;  // it has the times of the first decoding
-    core_.engine().DecodePrepared(
-        model_, *prepared, *options, call,
-        [self = shared_from_this(), source = *prepared](absl::StatusOr<v1::Decoded> answer) {
-          self->OnLanguage(source, std::move(answer));
-        });
-  } else {
-    DecodeWindow(*std::move(prepared));
+  CountSource(std::move(all));
+  core_.quarantine().Count(*model_, 1, 0, SteadyNow());
+  {
+    absl::MutexLock lock(&mutex_);
+    summary_.set_final_ms(absl::ToDoubleMilliseconds(SteadyNow() - completed_));
+    stage_ = Stage::kEnded;
+  }
+  wake_();
+}
+
+absl::Status Recognition::DecodeNextWindow() {
+  v1::Source source;
+  bool has_room = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    has_room = windows_.size() == kMostWindows;
+    window_ = std::move(windows_.front());
+    windows_.pop_front();
+    *source.mutable_audio()->mutable_format() = audio_format_;
+    source.mutable_audio()->set_data(writes_times_
+                                         ? window_.bytes  // a part of it may be heard again
+                                         : std::exchange(window_.bytes, std::string()));
   }
   if (has_room) {
     room_();
   }
+  BW_ASSIGN_OR_RETURN(engine::PreparedSource prepared, engine::PrepareSource(*model_, source));
+  if (!hears_language_) {
+    DecodeWindow(std::move(prepared));
+    return absl::OkStatus();
+  }
+  hears_language_ = false;
+  BW_ASSIGN_OR_RETURN(const auto options, LanguageSearch(*model_));
+  engine::CallOptions call = CallForEngine();
+  call.progress = nullptr;
+  call.num_provisional = 0;
+  call_.timeline = nullptr;  // it has the times of the first decoding
+  core_.engine().DecodePrepared(
+      model_, prepared, options, call,
+      [self = shared_from_this(), prepared](absl::StatusOr<v1::Decoded> answer) {
+        self->OnLanguage(prepared, std::move(answer));
+      });
+  return absl::OkStatus();
 }
 
 void Recognition::OnLanguage(engine::PreparedSource source, absl::StatusOr<v1::Decoded> answer) {
@@ -164,7 +166,7 @@ void Recognition::OnLanguage(engine::PreparedSource source, absl::StatusOr<v1::D
 }
 
 void Recognition::DecodeInLanguage(engine::PreparedSource source) {
-  auto options = engine::ResolveOptions(*model_, asked_);
+  auto options = status::OrOutOfMemory([this] { return engine::ResolveOptions(*model_, asked_); });
   if (!options.ok()) {
     OnAnswer(options.status());
     return;

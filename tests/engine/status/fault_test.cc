@@ -36,6 +36,14 @@ TEST(FaultTest, PiecesOfATextAreJoined) {
   EXPECT_THAT(faults, ElementsAre(Fault{"x", "3 is bad"}));
 }
 
+TEST(FaultTest, AnAllocationThatFailsIsAStatus) {
+  EXPECT_EQ(OrOutOfMemory([]() -> absl::Status { throw std::bad_alloc(); }), OutOfMemory());
+  const auto made = OrOutOfMemory([]() -> absl::StatusOr<int> { throw std::bad_alloc(); });
+  EXPECT_EQ(made.status(), OutOfMemory());
+  EXPECT_EQ(*OrOutOfMemory([]() -> absl::StatusOr<int> { return 3; }), 3);
+  EXPECT_EQ(OrOutOfMemory([] { return absl::NotFoundError("x"); }), absl::NotFoundError("x"));
+}
+
 TEST(FaultTest, NothingWrongIsOk) {
   EXPECT_TRUE(OkOrInvalid({}).ok());
   EXPECT_EQ(OkOrInvalid({{"x", "is bad"}}), InvalidField("x", "is bad"));

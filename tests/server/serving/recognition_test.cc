@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "engine/status/fault.h"
+#include "ops/base/fault_point.h"
 #include "ops/base/file.h"
 #include "ops/base/steady_time.h"
 #include "tests/engine/bundle/temp_bundle.h"
@@ -318,6 +320,21 @@ TEST_F(RecognitionTest, ASegmentWithoutMemoryEndsItsStream) {
   config.set_model("tones");
   const Answer answer = Recognize(config, sound::Tones({3, 17}));
   EXPECT_EQ(answer.status.code(), absl::StatusCode::kResourceExhausted) << answer.status;
+}
+
+// An allocation that fails while a request is read.
+TEST_F(RecognitionTest, AnAllocationThatFailsEndsItsStreamAlone) {
+  v1::RecognizeConfig config;
+  config.set_model("tones");
+  fault_hook = [](const char* point) -> absl::Status {
+    if (point == absl::string_view("call.admit")) {
+      throw std::bad_alloc();
+    }
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(Recognize(config, sound::Tones({3})).status, status::OutOfMemory());
+  fault_hook = nullptr;
+  EXPECT_TRUE(Recognize(config, sound::Tones({3})).status.ok());
 }
 
 TEST_F(RecognitionTest, WhatIsNoSpeechIsNotHeard) {
