@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "engine/grammar/program.h"
 
 namespace beamwright::grammar {
@@ -70,23 +68,6 @@ class TokenTexts {
   Form forms_[2];
   bool has_first_form_ = false;
   std::vector<bool> has_space_;
-};
-
-// Made when it is first asked for. Thread-safe.
-class SharedTokenTexts {
- public:
-  std::shared_ptr<const TokenTexts> Get(
-      const std::function<std::shared_ptr<const TokenTexts>()>& make) const {
-    absl::MutexLock lock(&mutex_);
-    if (made_ == nullptr) {
-      made_ = make();
-    }
-    return made_;
-  }
-
- private:
-  mutable absl::Mutex mutex_;
-  mutable std::shared_ptr<const TokenTexts> made_ ABSL_GUARDED_BY(mutex_);
 };
 
 // What options hold: the grammar, what tokens write, and what ends a text. Immutable.

@@ -58,6 +58,26 @@ class OptionsCache {
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
+// What follows from a model alone and is made when it is first asked for. Thread-safe; callers wait
+// for each other.
+template <typename T>
+class MadeOnce {
+ public:
+  // make: returns what is kept, or null, which is not kept.
+  template <typename Make>
+  std::shared_ptr<const T> Get(const Make& make) const {
+    absl::MutexLock lock(&mutex_);
+    if (made_ == nullptr) {
+      made_ = make();
+    }
+    return made_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  mutable std::shared_ptr<const T> made_ ABSL_GUARDED_BY(mutex_);
+};
+
 }  // namespace beamwright::engine
 
 #endif  // BEAMWRIGHT_ENGINE_MODEL_OPTIONS_CACHE_H_

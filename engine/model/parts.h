@@ -211,7 +211,10 @@ struct DecodeModel::Parts {
   v1::ModelConfig config;
   CompileOptions options;
   mutable OptionsCache resolved_options;
-  grammar::SharedTokenTexts token_texts;  // of the target, for requests with a grammar
+  MadeOnce<ResolvedOptions> language_search;  // of server/serving/spoken_language.h
+  MadeOnce<grammar::TokenTexts> token_texts;  // of the target, for requests with a grammar
+  // The pattern or schema of the default options: number 1 for answers without a target prefix.
+  MadeOnce<grammar::Constraint> default_pattern[2];
   std::shared_ptr<const bundle::TextCodec> source;
   std::shared_ptr<const bundle::TextCodec> target;
   std::map<std::string, std::shared_ptr<const search::TokenTrie>> token_lists;

@@ -277,27 +277,40 @@ class Reader : private OptionTokens {
           "is not served where tokens have OpenNMT's joiner '￭': their texts depend on others");
       return;
     }
+    const bool begins_text = search.constraints.prefix.empty();
+    const auto compile = [&] { return Compile(field, begins_text, search.end_tokens); };
+    const v1::DecodeOptions& usual = model().config().default_options();
+    const bool is_usual = usual.has_regex() == is_regex && usual.has_json_schema() == !is_regex &&
+                          usual.regex() == merged_.regex() &&
+                          usual.json_schema() == merged_.json_schema();
+    search.constraints.text =
+        is_usual ? model().parts().default_pattern[begins_text ? 1 : 0].Get(compile) : compile();
+  }
+
+  // The pattern or schema of the options; null if something is wrong with it.
+  std::shared_ptr<const grammar::Constraint> Compile(const char* field, bool begins_text,
+                                                     const std::vector<int32_t>& end_tokens) {
     FaultPoint("options.pattern").IgnoreError();  // a delay at most
-    auto program = is_regex ? CompileRegex(merged_.regex()) : CompileSchema(merged_.json_schema());
+    auto program =
+        merged_.has_regex() ? CompileRegex(merged_.regex()) : CompileSchema(merged_.json_schema());
     if (!program.ok()) {
       Add(field, program.status().message());
-      return;
+      return nullptr;
     }
     auto constraint = std::make_shared<const grammar::Constraint>(
-        field, *std::move(program), TokenTextsOf(model()), search.end_tokens);
-    const bool begins_text = search.constraints.prefix.empty();
+        field, *std::move(program), TokenTextsOf(model()), end_tokens);
     grammar::ConstrainedTexts tried(constraint);
     if (!tried.MaySpell(begins_text)) {
       Add(field, "the model's tokens spell no text of it");
-      return;
+      return nullptr;
     }
     std::vector<int32_t> first;
     tried.AppendAllowed(tried.Start(begins_text), first);
     if (first.empty()) {  // the pattern's first states exceed the limits
       Add(field, "repeats what may be empty too often to be followed");
-      return;
+      return nullptr;
     }
-    search.constraints.text = std::move(constraint);
+    return constraint;
   }
 
   // Whisper writes timestamps unless its prefix has <|notimestamps|>.

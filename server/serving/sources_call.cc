@@ -10,13 +10,14 @@ absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_
   return core.quarantine().Check(model, now);
 }
 
-bool HasPattern(const v1::DecodeOptions& options) {
-  return options.has_regex() || options.has_json_schema();
-}
-
 bool TakeLongToRead(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
-  return (HasPattern(options) || HasPattern(model.config().default_options())) &&
-         model.parts().resolved_options.Find(options.SerializeAsString()) == nullptr;
+  const auto has_pattern = [](const v1::DecodeOptions& of) {
+    return of.has_regex() || of.has_json_schema();
+  };
+  // The pattern of the default options was compiled at load, for answers with the default prefix.
+  const bool compiles = has_pattern(options) || (options.has_target_prefix() &&
+                                                 has_pattern(model.config().default_options()));
+  return compiles && model.parts().resolved_options.Find(options.SerializeAsString()) == nullptr;
 }
 
 engine::CallOptions EngineOptions(Core& core, const Caller& caller) {

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -40,10 +39,8 @@ absl::Status CheckSources(Core& core, const engine::DecodeModel& model, int num_
                           const char* verb, absl::Time now);
 // The engine's options for a call, and for no other: its sources take turns as one.
 engine::CallOptions EngineOptions(Core& core, const Caller& caller);
-// Whether options have a pattern or schema, which may take long to compile.
-bool HasPattern(const v1::DecodeOptions& options);
-// Whether it takes long to read a call's options: there is a pattern or a schema, the call's or the
-// model's default, that was not compiled lately. Long: too long for a thread that calls share.
+// Whether it takes long to read a call's options: they have a pattern or a schema that was not
+// compiled lately. Long: too long for a thread that calls share.
 bool TakeLongToRead(const engine::DecodeModel& model, const v1::DecodeOptions& options);
 // For the engine's thread, when it has answered the last of a call's `num_sources` sources. Runs
 // `reply` soon; here, which spares the way through another thread, if the engine has no other work
@@ -113,11 +110,7 @@ class SourcesCall {
   // The number of sources, or why the call is refused.
   template <typename Open>
   absl::StatusOr<int> Prepare(const Open& open) {
-    try {
-      return Check(open);
-    } catch (const std::bad_alloc&) {
-      return status::OutOfMemory();
-    }
+    return status::OrOutOfMemory([&] { return Check(open); });
   }
 
   template <typename Open>

@@ -76,23 +76,22 @@ bool HearsLanguage(const engine::DecodeModel& model, const v1::DecodeOptions& op
 
 absl::StatusOr<std::shared_ptr<const engine::ResolvedOptions>> LanguageSearch(
     const engine::DecodeModel& model) {
-  const std::string key(1, '\0');  // no message begins with this byte
-  engine::OptionsCache& cache = model.parts().resolved_options;
-  if (auto known = cache.Find(key); known != nullptr) {
-    return known;
-  }
-  v1::DecodeOptions options;
-  options.set_beam_size(1);
-  for (int32_t id = 0; id < model.target_vocabulary_size(); ++id) {
-    if (!CodeOf(model, id).empty()) {
-      options.add_allowed_sequences()->mutable_ids()->add_ids(id);
+  absl::Status status;
+  auto search = model.parts().language_search.Get([&] {
+    v1::DecodeOptions options;
+    options.set_beam_size(1);
+    for (int32_t id = 0; id < model.target_vocabulary_size(); ++id) {
+      if (!CodeOf(model, id).empty()) {
+        options.add_allowed_sequences()->mutable_ids()->add_ids(id);
+      }
     }
-  }
-  // The bundle's options have the prefix, and suppress tokens of languages.
-  BW_ASSIGN_OR_RETURN(std::shared_ptr<const engine::ResolvedOptions> made,
-                      engine::ResolveWithoutDefaults(model, options));
-  cache.Add(key, made);
-  return made;
+    // The bundle's options have the prefix, and suppress tokens of languages.
+    auto resolved = engine::ResolveWithoutDefaults(model, options);
+    status = resolved.status();
+    return resolved.ok() ? *std::move(resolved) : nullptr;
+  });
+  BW_RETURN_IF_ERROR(status);
+  return search;
 }
 
 std::string LanguageOf(const engine::DecodeModel& model, const v1::Decoded& answer) {

@@ -27,8 +27,8 @@ absl::Status SetLanguage(const engine::DecodeModel& model, absl::string_view cod
 
 // Whether answers begin with the language, so that the model can choose it.
 bool HearsLanguage(const engine::DecodeModel& model, const v1::DecodeOptions& options);
-// Of a search whose only answer is the token of the language, and the code of such an answer; empty
-// if it has none. The search is made once, while the model is not asked with many other options.
+// Of a search whose only answer is the token of the language, made once for the model, and the code
+// of such an answer; empty if it has none.
 absl::StatusOr<std::shared_ptr<const engine::ResolvedOptions>> LanguageSearch(
     const engine::DecodeModel& model);
 std::string LanguageOf(const engine::DecodeModel& model, const v1::Decoded& answer);

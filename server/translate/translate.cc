@@ -26,7 +26,6 @@
 #include "server/translate/translate.h"
 
 #include <algorithm>
-#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "engine/request/prepared_source.h"
@@ -34,7 +33,6 @@
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "ops/base/utf8.h"
-#include "server/serving/sources_call.h"
 #include "server/translate/directions.h"
 #include "server/translate/markup.h"
 #include "server/translate/office_files.h"
@@ -71,12 +69,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
         done_(std::move(done)) {}
 
   void Start(absl::StatusOr<v1::TranslateRequest> request) {
-    absl::Status status;
-    try {
-      status = Open(request);
-    } catch (const std::bad_alloc&) {
-      status = status::OutOfMemory();
-    }
+    const absl::Status status = status::OrOutOfMemory([&] { return Open(request); });
     if (status.ok()) {
       StartGroup();
     } else {
@@ -118,29 +111,12 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     const serving::ServedModel& served = *group().models[pass_];
     core_.models().Await(
         served.name(), served.version(), caller_.deadline,
-        [self = shared_from_this()](const absl::Status& ready) { self->BeginInTurn(ready); });
-  }
-
-  // A pattern or schema of the bundle's default options takes long to compile.
-  void BeginInTurn(const absl::Status& ready) {
-    if (!ready.ok() || !serving::HasPattern(group().models[pass_]->config().default_options())) {
-      Begin(ready);
-      return;
-    }
-    const absl::Status posted = core_.long_work().Post(
-        caller_, [self = shared_from_this()](const absl::Status& turn) { self->Begin(turn); });
-    if (!posted.ok()) {
-      Begin(posted);
-    }
+        [self = shared_from_this()](const absl::Status& ready) { self->Begin(ready); });
   }
 
   void Begin(absl::Status status) {
-    try {
-      if (status.ok()) {
-        status = BeginPass();
-      }
-    } catch (const std::bad_alloc&) {
-      status = status::OutOfMemory();
+    if (status.ok()) {
+      status = status::OrOutOfMemory([this] { return BeginPass(); });
     }
     if (status.ok()) {
       Decode();
