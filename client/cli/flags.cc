@@ -39,6 +39,8 @@ using google::protobuf::FieldDescriptor;
 
 constexpr char kOftenTyped[] = "n_best";  // -n
 
+// The help of a flag: the rule's text, and in brackets what is allowed, the default, and for which
+// searches it is.
 std::string Describe(const FieldDescriptor& field) {
   const v1::FieldRule& rule = field.options().GetExtension(v1::rule);
   std::string notes = AllowedValues(field);
@@ -122,6 +124,8 @@ CLI::Option* AddIntFlag(CLI::App& app, const FlagText& flag, int minimum, int ma
       ->type_name("INT");
 }
 
+// A number without a unit is refused with the ways to write it: "--timeout 10" could be meant in
+// seconds or in milliseconds.
 CLI::Option* AddDurationFlag(CLI::App& app, const FlagText& flag, absl::Duration minimum,
                              absl::Duration maximum, absl::Duration& value) {
   const std::string allowed =
@@ -272,6 +276,7 @@ absl::Status PutNumber(const FieldDescriptor& field, absl::string_view text, Mes
   return absl::OkStatus();
 }
 
+// With the value's parameter behind a colon, where the message has a field for it.
 absl::Status PutEnum(const FieldDescriptor& field, absl::string_view text, Message& message) {
   const Reflection& reflection = *message.GetReflection();
   const FieldDescriptor* alpha =
@@ -453,6 +458,8 @@ std::string CodeAndMessage(const absl::Status& status) {
   return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", Printable(status.message()));
 }
 
+// Turns gRPC's messages about connections into sentences about the server's address. All others are
+// shown as they came.
 std::string Explain(const absl::Status& status, const ConnectionFlags& flags) {
   const absl::string_view message = status.message();
   const std::string& address = flags.client.address;

@@ -98,6 +98,8 @@ std::string SourceText(const BulkSource& source) {
   return source.name.empty() ? SourceText(source.source) : Printable(source.name);
 }
 
+// Kinds of sources are tried in this order: a prompt alone, files of features or pictures,
+// arguments, a file or standard input. Two kinds at once are an error that names both flags.
 absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
     const SourceFlags& flags, std::optional<FeatureFiles> features) {
   std::unique_ptr<SourceReader> reader(new SourceReader(flags));
@@ -171,6 +173,8 @@ bool SourceReader::NextLine(std::string& line) {
   return true;
 }
 
+// A file has several arrays, each a source, so it is read when the arrays of the one before are
+// used up. A file that can't be read is one source with an error.
 bool SourceReader::NextFeatures(BulkSource& source) {
   source = BulkSource();
   while (arrays_.empty()) {
@@ -207,6 +211,8 @@ bool SourceReader::NextPicture(BulkSource& source) {
   return true;
 }
 
+// The next source of the kind that Open found. A prompt is one source: empty, or the state that an
+// earlier call saved.
 bool SourceReader::NextLineOrFile(BulkSource& source) {
   if (flags_.prompt.has_value()) {
     source = BulkSource();

@@ -59,6 +59,7 @@ void CheckEnds(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+// Texts of both sides. What a vocabulary file says is checked when it is read (TextCodec).
 void CheckText(const v1::ModelConfig& config, Faults& faults) {
   CheckEnds(config, faults);
   if (config.source().end_tokens_size() > 1) {
@@ -154,6 +155,8 @@ void CheckCtc(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+// A predictor knows its tokens in one of two ways, never both: it reads the last context_size of
+// them, or it keeps states.
 void CheckPredictor(const v1::TransducerConfig& transducer, Faults& faults) {
   const v1::PredictorConfig& predictor = transducer.predictor();
   const bool has_context = transducer.context_size() > 0;
@@ -187,6 +190,8 @@ void CheckPredictor(const v1::TransducerConfig& transducer, Faults& faults) {
   }
 }
 
+// Predictor, joiner and, for token-and-duration models, the list of durations: ascending, and with
+// one above 0, for else no frame would ever be left.
 void CheckTransducer(const v1::ModelConfig& config, Faults& faults) {
   const v1::TransducerConfig& transducer = config.transducer();
   CheckPredictor(transducer, faults);
@@ -214,6 +219,7 @@ void CheckTransducer(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+// A tagger's search is a lattice over its labels, so nothing that weighs or rules tokens applies.
 void CheckTags(const v1::ModelConfig& config, Faults& faults) {
   const v1::TagsConfig& tags = config.tags();
   if (!config.has_encoder()) {
@@ -326,6 +332,7 @@ void CheckStreaming(const v1::EncoderConfig& encoder, const std::string& path, F
   }
 }
 
+// path: of the encoder's field: the model's, or that of a member of an ensemble.
 void CheckEncoder(const v1::EncoderConfig& encoder, const std::string& path, Faults& faults) {
   if (encoder.graph().empty()) {
     faults.Add(absl::StrCat(path, ".graph"), "is not set; leave out `encoder` if unused");
@@ -374,6 +381,7 @@ void CheckEnsemble(const v1::ModelConfig& config, Faults& faults) {
   }
 }
 
+// Names are those by which requests weigh the scorers, so each is given once.
 void CheckScorers(const v1::ModelConfig& config, Faults& faults) {
   for (int i = 0; i < config.scorers_size(); ++i) {
     const v1::ScorerConfig& scorer = config.scorers(i);

@@ -108,6 +108,7 @@ absl::Status ExpectKenlmSize(absl::string_view content, size_t size) {
              : Invalid("KenLM's binary is cut short: it has ", content.size(), " bytes of ", size);
 }
 
+// MurmurHash64A without a seed, as KenLM hashes words.
 uint64_t KenlmWordHash(absl::string_view word) {
   constexpr uint64_t kFactor = 0xc6a4a7935bd1e995;
   constexpr int kShift = 47;
@@ -133,6 +134,7 @@ constexpr size_t kUnigramEntryBytes = 8;
 constexpr size_t kMiddleEntryBytes = 16;
 constexpr size_t kLongestEntryBytes = 12;
 
+// The key of an n-gram that is one word longer at its front.
 uint64_t Chain(uint64_t key, uint32_t word) {
   return (key * 8978948897894561157U) ^ (uint64_t{word + 1} * 17894857484156487943U);
 }
@@ -307,6 +309,8 @@ ProbingNgrams::History ProbingNgrams::WordsOf(State state) const {
   return history;
 }
 
+// The words of a state with the sums of their back-offs: what a word pays whose longest n-gram
+// reads only some of them.
 ProbingNgrams::History ProbingNgrams::HistoryOf(State state) const {
   History history = WordsOf(state);
   double backoffs[kMaxOrder];
@@ -332,6 +336,9 @@ ProbingNgrams::History ProbingNgrams::HistoryOf(State state) const {
   return history;
 }
 
+// Goes from the word alone to longer n-grams that end with it, a word of the history further back
+// each time, and stops where a sign bit says that no longer one exists. Of the highest order there
+// are no states.
 ProbingNgrams::Longest ProbingNgrams::Find(const History& history, uint32_t word) const {
   Longest longest;
   const size_t unigram = UnigramPlace(word);
@@ -357,6 +364,9 @@ ProbingNgrams::Longest ProbingNgrams::Find(const History& history, uint32_t word
   return longest;
 }
 
+// A bucket says which n-gram it is by a hash alone, so the words behind a state are noted the first
+// time that it is reached: the word, and the state before. Every thread would write the same, so
+// the first note stays.
 NgramModel::State ProbingNgrams::Next(State state, int32_t token) const {
   const uint32_t word = word_of_token_[static_cast<size_t>(token)];
   const State next = Find(WordsOf(state), word).state;
@@ -377,6 +387,8 @@ void ProbingNgrams::Score(State state, absl::Span<float> log_probs) const {
   }
 }
 
+// A bound for each token over all histories: its best probability in any n-gram, raised by the
+// largest back-offs there are.
 std::vector<float> ProbingNgrams::MostOfTokens() const {
   std::vector<float> most;
   for (const uint32_t word : word_of_token_) {
@@ -389,6 +401,8 @@ std::vector<float> ProbingNgrams::MostOfTokens() const {
 
 }  // namespace
 
+// Open addressing: the next bucket is tried until the key or an empty bucket is met. Check has seen
+// that there is an empty one.
 uint64_t ProbingTable::Find(absl::string_view content, uint64_t key) const {
   uint64_t bucket = key % num_buckets;
   for (uint64_t i = 0; i < num_buckets; ++i) {
@@ -413,6 +427,9 @@ uint32_t ProbingLayout::WordOf(absl::string_view content, uint64_t hash) const {
   return word < num_words ? word : 0;
 }
 
+// Places of the tables within the file, which follow each other without any index: each is as large
+// as its count and the header's multiplier say, so a wrong header shows as a file that is cut short
+// or as words in another place.
 absl::StatusOr<ProbingLayout> FindProbingLayout(absl::string_view content,
                                                 const KenlmHeader& header) {
   if (!(header.multiplier >= 1 && header.multiplier <= 1000)) {

@@ -175,6 +175,9 @@ absl::StatusOr<std::shared_ptr<const FrontEnd>> FrontEnd::Create(const Fields& c
   return made;
 }
 
+// Everything that does not depend on the samples: the window, the triangles of the mel bins, and
+// the matrix of the cosine transform, row by row. Kaldi's bins are cut at lines of the spectrum, so
+// one of them may hold no line: then there are too many.
 absl::Status FrontEnd::MakeTables() {
   num_values_ = config_.num_coefficients() > 0 ? config_.num_coefficients() : config_.num_bins();
   if (is_samples()) {
@@ -231,6 +234,9 @@ bool FrontEnd::needs_whole_source() const {
 
 int FrontEnd::stream_width() const { return recipe_.range > 0 ? config_.num_bins() : num_values_; }
 
+// Where a frame's window begins; below 0 at the begin of a source whose windows are centred. Kaldi
+// centres them on the middle of each shift unless snip_edges is set; the others centre the
+// transform on frame * shift.
 int64_t FrontEnd::FirstSample(int64_t frame) const {
   const int64_t at = frame * frame_shift();
   if (recipe_.is_kaldi) {
@@ -241,6 +247,7 @@ int64_t FrontEnd::FirstSample(int64_t frame) const {
                       : at - config_.fft_size() / 2 + (config_.fft_size() - frame_length()) / 2;
 }
 
+// Before frames are put together (stack).
 int64_t FrontEnd::NumStreamFrames(int64_t num_samples) const {
   if (num_samples == 0) {
     return 0;
@@ -261,6 +268,8 @@ int64_t FrontEnd::NumFrames(int64_t num_samples) const {
   return (frames + config_.stack_shift() - 1) / config_.stack_shift();
 }
 
+// As Kaldi computes it: in f32, with the frame's mean taken off first and a preemphasis within the
+// frame, in which the first sample is taken for the one before it.
 void FrontEnd::KaldiPower(absl::Span<float> samples, std::vector<float>& power) const {
   float sum = 0;
   for (const float sample : samples) {
@@ -340,6 +349,8 @@ void FrontEnd::Compute(absl::Span<float> samples, std::vector<float>& features) 
   features.insert(features.end(), frame.begin(), frame.end());
 }
 
+// From logarithms of mel bins to cepstral coefficients, frame by frame; without coefficients the
+// bins are the features.
 void FrontEnd::Transform(std::vector<float>& features) const {
   if (cosines_.empty()) {
     return;
@@ -358,6 +369,9 @@ void FrontEnd::Transform(std::vector<float>& features) const {
   features = std::move(transformed);
 }
 
+// What needs the whole source, in the toolkits' order: the bound below the peak comes before the
+// cosine transform, for it is one of logarithms; normalisation comes before frames are put
+// together.
 void FrontEnd::Complete(std::vector<float>& features) const {
   if (!needs_whole_source() || features.empty()) {
     return;
@@ -397,6 +411,7 @@ int64_t FrontEndStream::Place(int64_t sample) const {
   return sample - first_sample_;
 }
 
+// Computes the frames up to `end`, then forgets the samples that no later frame reads.
 void FrontEndStream::ComputeUntil(int64_t end, std::vector<float>& features) {
   const auto length = static_cast<int64_t>(front_end_->frame_length());
   std::vector<float> frame(static_cast<size_t>(num_frames_ < end ? length : 0));
@@ -423,6 +438,8 @@ void FrontEndStream::Append(float sample) {
   ++num_samples_;
 }
 
+// A frame is computed once its last sample has come; those that reach beyond the end wait for
+// Finish, which knows what mirrors there.
 void FrontEndStream::Add(absl::Span<const float> samples, std::vector<float>& features) {
   for (const float sample : samples) {
     Append(sample);

@@ -3,9 +3,18 @@
 //   predictor(tokens, states) -> outputs, states'         joiner(frame, outputs) -> logits
 //
 // After: one graph (tokens, states, frame) -> (states', logits), whose values all count rows on
-// their first axis, for CutTransducer to cut elsewhere. The steps are those of Joiner::Run: find
-// the inputs for tokens, states and frame and the outputs between the two graphs, by name or by
-// type; refuse inputs that nothing would fill; merge the graphs; fold arithmetic on shapes.
+// their first axis, for CutTransducer to cut elsewhere. The steps are those of Joiner::Run:
+//
+// 1. FindTokens, FindStates, FindFrame, FindOutputs: which input takes the tokens, the states and a
+//    frame, and which outputs lie between the two graphs; by name where the bundle gives one, else
+//    by type if only one can be meant. Each of them also opens the axis of rows in the type that it
+//    found, which exporters often fix at 1.
+// 2. CheckInputs refuses a graph with an input that nothing would fill.
+// 3. Merge copies the predictor, joins the joiner to its output (Fit reshapes where the two files
+//    disagree about axes of extent 1), and orders Parameters and Results: tokens, states, frame;
+//    states, logits.
+// 4. Fold brings the merged graph into the form that rows of many requests can share: arithmetic on
+//    shapes is folded, loops of one iteration are opened, states of layers count rows first.
 #include <algorithm>
 #include <utility>
 
@@ -116,6 +125,10 @@ class Joiner {
     return absl::OkStatus();
   }
 
+  // The pairs of an input and an output that the bundle names. Which axis of a state counts rows is
+  // read off its shape: the only open axis, else the second one of three, [layers, rows, width],
+  // else the first. All other extents must be known, from the input or from the output, because
+  // states are made before the first run.
   absl::Status FindStates() {
     for (size_t i = 0; i < ports_.states.size(); ++i) {
       const std::string field = absl::StrCat("predictor.states[", i, "]");
@@ -191,6 +204,8 @@ class Joiner {
     return absl::OkStatus();
   }
 
+  // What the predictor gives the joiner, where the joiner takes it, and the logits. In one graph
+  // there is nothing between the two, and the logits are what is left when states are taken away.
   absl::Status FindOutputs() {
     if (is_one_graph()) {
       BW_ASSIGN_OR_RETURN(logits_,
@@ -307,6 +322,10 @@ class Joiner {
     return AppendNode(graph, std::move(reshape));
   }
 
+  // One graph out of two: the predictor's nodes, behind them the joiner's with the predictor's
+  // output in the place of its input, and at the end Parameters and Results in the order that
+  // JoinedTransducer promises. An input of lengths becomes the constant 1: a step reads one token
+  // list.
   absl::Status Merge() {
     // What the predictor gives is known once its inputs are.
     BW_RETURN_IF_ERROR(Annotate(InferGraph(predictor_, Operators()).status(), "predictor"));

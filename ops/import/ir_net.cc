@@ -1,9 +1,14 @@
-// Reads the layers and edges of a network of OpenVINO's IR from XML, as they are in the file
-// (ReadNet): ports with their types and shapes, attributes not yet. ir_graph.cc connects them, and
-// the importer reads each layer's attributes by its type.
+// Reads the layers and edges of a network of OpenVINO's IR from XML, as they are in the file:
+//
+// 1. ReadNet reads every <layer> of <layers> (ReadLayer: id, name, type, version, and the ports of
+//    its inputs and outputs with their types and shapes, ReadPorts), then every <edge>. Nothing is
+//    connected and no attribute is read: ir_graph.cc connects, and the importer reads each layer's
+//    attributes by its type.
+// 2. The functions Parse.. read the texts of attributes: numbers, lists, extents ("?", "-1",
+//    "1..8"), shapes, types, and names with escaped commas.
 //
 // Files may come from anywhere: numbers of layers and ports and the lengths of names are bounded,
-// ids must be unique, and a fault names its layer (Describe).
+// ids must be unique, every number is checked, and a fault names its layer (Describe).
 #include "ops/import/ir_net.h"
 
 #include <cmath>
@@ -118,6 +123,8 @@ absl::StatusOr<AttributeValue> ParseAttribute(AttributeKind kind, absl::string_v
   return lower(text);
 }
 
+// An extent of a port: a number, or open. A range "1..8" is open too, for graphs have no bounds of
+// extents; one of a single number is that number.
 absl::StatusOr<int64_t> ParseDim(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   if (text == "?" || text == "-1") {
@@ -178,6 +185,7 @@ absl::StatusOr<DType> ParsePortType(absl::string_view text) {
   return ParseDType(text);
 }
 
+// Tensor names are separated by commas; a comma that belongs to a name comes behind a backslash.
 std::vector<std::string> ParseNames(absl::string_view text) {
   std::vector<std::string> names;
   std::string name;

@@ -65,6 +65,8 @@ class UpdateFinder : private MatrixTerms {
         update_of_(graph.nodes.size(), -1),
         is_done_(graph.nodes.size(), false) {}
 
+  // Finds all updates first and writes the graph then, because a query may depend on nodes that
+  // come after the state which it reads.
   std::optional<Graph> Run() {
     for (const CarriedValue& carried : states_) {
       if (std::optional<Update> update = Find(carried); update.has_value()) {
@@ -84,6 +86,10 @@ class UpdateFinder : private MatrixTerms {
  private:
   bool IsState(ValueId id, ValueId state) const { return Plain(id) == state; }
 
+  // Steps 1 to 4: what a state's next value is made of, or nothing. The terms are sorted into
+  // three: the one with the state itself (its other factors are the decay), products of the state
+  // with an outer product (TakePairProduct), and outer products of a column and a row. Of these one
+  // at most may be plain, key and value; the others have to be a delta rule.
   std::optional<Update> Find(const CarriedValue& carried) const {
     const ValueId root = Plain(carried.next);
     const PartialShape& shape = ShapeOf(root);
@@ -163,6 +169,8 @@ class UpdateFinder : private MatrixTerms {
     return update;
   }
 
+  // A decay has one number for the whole matrix, for each row of it, for each column, or for each
+  // element.
   bool FitDecay(const Factors& factors, MatrixShape of, const PartialShape& state) const {
     return std::all_of(factors.begin(), factors.end(), [&](const Factor& factor) {
       const std::optional<MatrixShape> last = LastTwo(factor);

@@ -1,3 +1,8 @@
+// 1. EventQueue: server-sent events that were added and not written yet. NextPiece hands them all
+//    to the connection, which asks again when it has written them; an error is the last event.
+// 2. StreamReply: a StreamDecode call whose messages are lines of JSON. Lines answers with a status
+//    as soon as the first message or the error is there (Take), and the connection pulls a line at
+//    a time (NextPiece), so a client that reads slowly holds up its search and no memory.
 #include "server/http/event_queue.h"
 
 #include <memory>

@@ -1,3 +1,11 @@
+// 1. OpenConnections keeps every connection in one of four lists: quiet_ (between requests, the one
+//    that has been so for longest first), busy_, taken_ (handed over to WebSocket) and leaving_
+//    (asked to close). Moves between them are splices, so a Place stays valid. Above
+//    max_connections Excess names the quiet one to close; with none quiet and max_young more,
+//    IsFull says that no other may come.
+// 2. Workers: threads that answer requests. Only some take large ones (takes_large), and those take
+//    a large and a small one by turns (Next), so neither kind keeps the other waiting. Add refuses
+//    when max_waiting tasks wait; Continue puts the next part of a task in front.
 #include "server/http/listener_parts.h"
 
 #include <pthread.h>

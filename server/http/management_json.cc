@@ -1,3 +1,7 @@
+// JSON of calls that manage a server. Requests are small and open, so each is parsed into a Struct,
+// after the bounds of JSON, and picked apart by hand: ParseIndexBody, ParseControlBody (parameters
+// of load and unload) and ParseLogBody say which field has the wrong type. Answers: WriteLogBody,
+// and StatusReply, every metric as JSON for the page.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 

@@ -1,3 +1,7 @@
+// 1. TransportOver: a client's socket, or TLS over it, behind one interface; which of the two it is
+//    is known when it is compiled (kIsTls), so plain connections pay nothing for the other.
+// 2. BindSocket: a listening socket on the first of the address's resolutions that can be bound,
+//    for both versions of IP, with its port if the address left it open.
 #include "server/http/transport.h"
 
 #include <netdb.h>

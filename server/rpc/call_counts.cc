@@ -1,3 +1,13 @@
+// Three counts, which watches and limits read:
+//
+// 1. ConnectionCalls: for each connection, by its peer's name as gRPC writes it (PeerOf), the calls
+//    that are open and those that were ever asked.
+// 2. CallBacklog: calls that gRPC has read and that no handler has yet. gRPC asks the allocator for
+//    a context when a call's headers have come; the context is the call's Account, which counts
+//    until Leave (a handler has it) and until it is destroyed (the call is over). Generic contexts
+//    cannot be derived from, so their accounts are kept in a map.
+// 3. IncomingCalls: calls whose request has not come whole. Only what takes a call out of the map,
+//    its arrival or RefuseOlderThan, goes on with it, so a call is ended once.
 #include "server/rpc/call_counts.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,11 @@
+// Between gRPC's bytes and messages.
+//
+// 1. ParseRequest: UnpackGzip unpacks a body that clients packed themselves, up to max_bytes;
+//    CheckBounds walks over the bytes and refuses lists and strings that are too long before a
+//    message is made of them; then protobuf parses.
+// 2. SerializeReply refuses replies above 2 GB, which protobuf cannot write.
+// 3. ToGrpcStatus, EndOfCall: an error as a grpc::Status with its details, and for those that are
+//    worth a retry the pause that gRPC's clients obey.
 #include "server/rpc/raw_message.h"
 
 #include <google/protobuf/io/coded_stream.h>

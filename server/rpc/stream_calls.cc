@@ -1,3 +1,18 @@
+// Three calls of one shape. Each is a gRPC reactor that keeps itself alive (self_) until gRPC and
+// its work are done with it, and each has one function, Advance, that starts the next operation
+// under the mutex: at most one write and one read are under way.
+//
+// 1. StreamDecodeCall: the request has come; Start hands it to serving::DecodeStream, whose `wake`
+//    is called on the engine's thread and only posts an Advance to the core's replies. Advance
+//    takes a message and writes it, OnWriteDone comes back to Advance, the end finishes the call.
+// 2. StreamTranslateCall: the translator calls Add with each part. Parts that wait behind a write
+//    are joined up to kJoinedBytes, so a slow client gets fewer and larger messages.
+// 3. RecognizeCall: reads while it writes. OnReadDone gives each message to serving::Recognition;
+//    Advance reads on unless that is full, which is how a client that sends too fast is held up,
+//    and writes what Take gives.
+//
+// A client that is gone shows up as a read or a write that fails; the work behind the call is
+// cancelled then, and the call ends when that has ended.
 #include "server/rpc/stream_calls.h"
 
 #include <functional>

@@ -1,3 +1,12 @@
+// 1. Before anything is loaded: CheckThreads starts as many threads as the server will need, and
+//    reserves the address space of first calls, so that a limit is an error that names it instead
+//    of an abort later. RaiseFileLimit takes the hard limit of open files; FilesKeptBack says how
+//    many of them connections may not use.
+// 2. ExplainTermination: an exception that nothing catches ends the process with a line that says
+//    which, written without memory.
+// 3. StopSignals: one thread that waits for signals. SIGHUP calls Reload; the first SIGTERM or
+//    SIGINT notifies main, which drains; a second one, or a drain that takes too long, ends the
+//    process at once.
 #include "server/serving/process_limits.h"
 
 #include <pthread.h>

@@ -63,6 +63,7 @@ int64_t CellMultiplyAdds(const Node& node, absl::Span<const InputInfo> inputs, i
   return Times(rows, weights);
 }
 
+// Counted are operators that a model spends its time in: products, cells and convolutions.
 int64_t MultiplyAdds(const Node& node, absl::Span<const InputInfo> inputs, bool& open) {
   if (node.outputs.empty() || inputs.size() < 2) {
     return 0;
@@ -144,6 +145,7 @@ void Count(const Graph& graph, absl::flat_hash_set<const std::byte*>& seen,
   }
 }
 
+// Also in bodies of loops and branches; `where` is the way to the body that is looked at.
 void CollectUnsupported(const Graph& graph, const OperatorSet& operators, const std::string& where,
                         std::vector<std::string>& found) {
   for (const Node& node : graph.nodes) {
@@ -346,6 +348,8 @@ class Printer {
     indent_ -= 2;
   }
 
+  // The rules in the order in which a run meets them: when it starts, what each iteration sees,
+  // what comes out, when it goes on; the body last.
   void PrintLoop(const Loop& loop) {
     const auto parameter = [&](int i) {
       return Quoted(loop.body.node(loop.body.parameters[static_cast<size_t>(i)]).name);

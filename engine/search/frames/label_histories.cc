@@ -40,6 +40,7 @@ void NodeTable::Put(const Entry& entry) {
   entries_[i] = entry;
 }
 
+// At most half full, so that searches end soon.
 void NodeTable::Insert(int32_t node, int32_t label, int32_t child) {
   if (2 * (num_used_ + 1) > entries_.size()) {
     std::vector<Entry> old(2 * entries_.size());
@@ -111,6 +112,8 @@ LabelHistories::LabelHistories(const FramePlan& plan)
   }
 }
 
+// Nodes that were dropped are used again, so a search of any length takes as much memory as its
+// hypotheses.
 int32_t LabelHistories::NewNode() {
   if (!free_.empty()) {
     const int32_t node = free_.back();
@@ -134,6 +137,9 @@ LabelKey LabelHistories::Normal(LabelKey key) const {
   return key;
 }
 
+// A sequence that is in the tree already is found there and kept once more: hypotheses that reach
+// it on two ways share the node. A new one gets its parent's sums with what the label adds to each,
+// and the next state of every processor and label scorer.
 int32_t LabelHistories::Extend(int32_t node, int32_t label, const FusedRow* fused) {
   const int32_t known = Find(node, label);
   if (known != kNone) {
@@ -163,6 +169,7 @@ int32_t LabelHistories::Extend(int32_t node, int32_t label, const FusedRow* fuse
   return child;
 }
 
+// A node goes with its last holder, and then it no longer holds its parent.
 void LabelHistories::Drop(int32_t node) {
   while (node != kNone && --at(node).num_holders == 0) {
     const Node& dead = at(node);
@@ -209,6 +216,10 @@ bool LabelHistories::OrderedBefore(LabelKey a, LabelKey b) const {
   return before;
 }
 
+// What a label adds to a score besides the model: the reward of words, what hotwords give and
+// promise, and each scorer's weighted log-probability. Scorers of rows come first, read from
+// `fused`; label scorers follow, asked with their states. `parts`, if it is not null, gets each
+// scorer's unweighted share.
 LabelHistories::Gain LabelHistories::GainOfLabel(int32_t node, int32_t label, const FusedRow* fused,
                                                  double* parts) const {
   const FrameOptions& options = plan_->options();
@@ -254,6 +265,8 @@ bool LabelHistories::MayEnd(int32_t node) const {
   return true;
 }
 
+// The final score: from the model's log-probability and all sums, divided by the length penalty.
+// Label scorers add the end here, because only now a sequence is known to end.
 void LabelHistories::Score(int32_t node, bool ended, FrameHypothesis& hypothesis) const {
   const FrameOptions& options = plan_->options();
   hypothesis.reward = at(node).reward;
@@ -277,6 +290,8 @@ void LabelHistories::Score(int32_t node, bool ended, FrameHypothesis& hypothesis
   hypothesis.score /= LengthNorm(options.length_penalty, options.alpha, depth(node) + 1);
 }
 
+// A slot is a row of the predictor and of the language models. The step that fills it continues the
+// parent's slot by one label, so a parent always has a slot before its children.
 void LabelHistories::TakeSlot(int32_t node) {
   if (slot(node) >= 0) {
     return;
@@ -303,6 +318,9 @@ void LabelHistories::ClearSteps() {
   freed_slots_.clear();
 }
 
+// What the options ask of a slot's row: labels that are watched although they may not be among the
+// best, and, for transducers and searches with masks, which labels may follow. CTC without masks
+// needs no rules of rows: what is barred is barred everywhere.
 void LabelHistories::MakeRules(int32_t node, SlotRules& rules) {
   const FrameOptions& options = plan_->options();
   const bool is_ctc = options.kind == FrameKind::kCtc;
@@ -369,6 +387,8 @@ void LabelTimes::Append(int32_t chain, std::vector<LabelTime>& times) const {
   std::reverse(times.begin() + first, times.end());
 }
 
+// The best come first; equal scores are in the order of length and labels, so that results do not
+// depend on the order of work. Of sequences that two paths have, the better one stays.
 void SortAnswers(int n_best, std::vector<FrameHypothesis>& answers) {
   std::erase_if(answers, [](const FrameHypothesis& answer) { return !(answer.score > kLogZero); });
   std::stable_sort(answers.begin(), answers.end(),
@@ -391,6 +411,7 @@ void SortAnswers(int n_best, std::vector<FrameHypothesis>& answers) {
   answers.resize(kept);
 }
 
+// What all living hypotheses begin with can't change any more.
 void AppendStable(const LabelHistories& histories, absl::Span<const int32_t> nodes,
                   std::vector<int32_t>& labels) {
   if (nodes.empty()) {
