@@ -83,6 +83,8 @@ ValueId RowFollower::ResultValue(int index) const {
   return graph_.node(graph_.results[static_cast<size_t>(index)]).inputs[0];
 }
 
+// The reason at the earliest node on the way to `id` that has one: later nodes are mixed because
+// they read it.
 std::string RowFollower::WhyMixed(ValueId id) const {
   std::vector<bool> on_the_way(graph_.nodes.size(), false);
   on_the_way[static_cast<size_t>(id.node)] = true;
@@ -108,6 +110,7 @@ void RowFollower::Mix(int index, std::string why) {
   why_[static_cast<size_t>(index)] = std::move(why);
 }
 
+// What is known at load is the same for all rows.
 void RowFollower::Follow(int index) {
   const Node& node = graph_.node(index);
   if (node.op == "Parameter" || node.outputs.empty() || info_.IsKnown(index)) {
@@ -144,6 +147,8 @@ bool RowFollower::CountsPositions(int index, const std::vector<RowInfo>& inputs)
   return shape.has_value() && shape->size() == 1 && row_extents_.IsNumberOfRows(shape->front());
 }
 
+// Attention over the positions of one sequence, where positions are the rows: queries, keys and
+// values count them on their axes of positions, and nothing else joins them.
 bool RowFollower::AttendsToPositions(const Node& node, const std::vector<RowInfo>& inputs) const {
   if (node.op != kAttentionName || inputs.size() != 3 || node.outputs.size() != 1) {
     return false;
@@ -161,6 +166,8 @@ bool RowFollower::AttendsToPositions(const Node& node, const std::vector<RowInfo
   return true;
 }
 
+// Sequences first, where they are looked for; then the operator's rule, then what extents know
+// beyond it, and last the two reasons for which an answer of the rule is not taken.
 void RowFollower::FollowOperator(int index, const std::vector<RowInfo>& inputs) {
   const Node& node = graph_.node(index);
   if (context_.sequences != nullptr && CountsPositions(index, inputs)) {
@@ -213,6 +220,8 @@ bool RowFollower::IsDeclared(int index, int axis) const {
   return shape.has_value() && (at >= shape->size() || (*shape)[at].is_number());
 }
 
+// The kind of a loop's input as the body sees it. A slice along another axis than that of the rows
+// leaves them, on an axis less if the sliced one is dropped.
 RowInfo RowFollower::Entering(const Node& node, const LoopInput& rule,
                               const std::vector<RowInfo>& inputs) const {
   if (rule.kind == LoopInput::Kind::kIteration) {
@@ -235,6 +244,8 @@ RowInfo RowFollower::Entering(const Node& node, const LoopInput& rule,
   return rows;
 }
 
+// The kind of a loop's output, from that of the body's result: stacked parts have an axis more, and
+// parts joined along the rows' axis mix them.
 RowInfo RowFollower::Leaving(const LoopOutput& rule, const RowInfo& rows, int rank) {
   if (rule.kind == LoopOutput::Kind::kLastValue || rows.kind != Kind::kRows) {
     return rows;
@@ -250,6 +261,9 @@ RowInfo RowFollower::Leaving(const LoopOutput& rule, const RowInfo& rows, int ra
   return {Kind::kRows, rows.axis + (stacked && *axis <= rows.axis ? 1 : 0), rows.factor};
 }
 
+// Empty if the rows stay apart in all iterations: how often the loop runs has nothing to do with
+// them, items that are held or leave are rows, states give back what they got, and no result is
+// mixed.
 std::string RowFollower::WhyLoopMixes(const Node& node, const std::vector<RowInfo>& inputs,
                                       const std::vector<RowInfo>& entering,
                                       const RowFollower& body) const {
@@ -360,6 +374,8 @@ bool RowFollower::SlicesRows(const Node& node, const LoopInput& rule,
   return axis.ok() && *axis == rows.axis;
 }
 
+// Empty if iteration i reads slice i alone, whatever the loop does: one slice a row of every sliced
+// input, in one direction, no other input that differs, and outputs in the order of the rows.
 std::string RowFollower::WhyNoSequence(const Node& node, const std::vector<RowInfo>& inputs) const {
   const Loop& loop = *node.loop;
   if (loop.items != Loop::Items::kTogether) {
@@ -463,6 +479,7 @@ void RowFollower::FollowItemsApart(int index, const std::vector<RowInfo>& inputs
   std::fill(rows.begin(), rows.end(), kRowsFirst);
 }
 
+// Which branch runs must not hang on rows; both are followed, and must agree.
 void RowFollower::FollowBranches(int index, const std::vector<RowInfo>& inputs) {
   const Node& node = graph_.node(index);
   const If& branches = *node.branches;

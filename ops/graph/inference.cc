@@ -113,6 +113,7 @@ class Inference {
     }
   }
 
+  // What is known of nodes grows with the graph, which importers infer while they build it.
   void MakeRoom() {
     const size_t known = info_.constants.size();
     info_.constants.resize(graph_.nodes.size());
@@ -138,6 +139,9 @@ class Inference {
     return absl::OkStatus();
   }
 
+  // Parameters, Constants and Results by themselves; then the operator, with the file's declaration
+  // put aside so that it cannot pass for an inference, and joined to it afterwards. Loops and
+  // branches are not folded here: their bodies were, node by node.
   absl::Status InferNode(int index) {
     ForgetIdle();  // of the nodes before
     Node& node = graph_.node(index);
@@ -229,6 +233,10 @@ class Inference {
     return absl::OkStatus();
   }
 
+  // The body's Parameters get the types of what enters; shapes of states are those at the start. If
+  // the body gives a state another shape and the loop allows that, the extents that differ become
+  // unknown (WidenStates) and the body is inferred anew; every pass makes one more extent unknown,
+  // so this ends. The budget counts the repetitions.
   absl::Status InferLoop(int index, absl::Span<const InputInfo> inputs) {
     Node& node = graph_.node(index);
     BW_RETURN_IF_ERROR(CheckLoopMaps(node));
@@ -252,6 +260,8 @@ class Inference {
     }
   }
 
+  // Both branches, or the one that is taken, where the condition is known. The outputs are what the
+  // branches agree on.
   absl::Status InferIf(int index, absl::Span<const InputInfo> inputs) {
     Node& node = graph_.node(index);
     BW_RETURN_IF_ERROR(CheckBranchMaps(node));
@@ -414,6 +424,7 @@ absl::Status FaultsBesideUnknown(Graph graph, const OperatorSet& operators) {
   return IsPassedOver(status) ? absl::OkStatus() : status;
 }
 
+// In a graph of the node alone, with a Parameter for each of its inputs.
 absl::StatusOr<std::vector<ValueInfo>> InferNodeOutputs(const Node& node,
                                                         absl::Span<const InputInfo> inputs,
                                                         const OperatorSet& operators) {

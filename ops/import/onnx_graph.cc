@@ -89,6 +89,8 @@ class NodeTranslation {
     return named;
   }
 
+  // The values of the inputs are looked up first; functions of the file go before operators of the
+  // same name.
   absl::Status Translate(const onnx::NodeProto& node, int index) {
     BW_RETURN_IF_ERROR(CheckSizes(node));
     if (++place_.import.num_nodes > OnnxImport::kMaxNodes) {
@@ -136,6 +138,8 @@ class NodeTranslation {
     return absl::OkStatus();
   }
 
+  // Outputs become known to later nodes by their names, and what the file declares of them is
+  // compared with what was inferred.
   absl::Status Name(const onnx::NodeProto& node, const std::vector<ValueId>& outputs) {
     for (int i = 0; i < node.output_size(); ++i) {
       const std::string& name = node.output(i);
@@ -164,6 +168,8 @@ class NodeTranslation {
     return absl::OkStatus();
   }
 
+  // Numbers of inputs and outputs are checked against the table before a translator runs, so
+  // translators read inputs without asking.
   absl::StatusOr<std::vector<ValueId>> Operator(const onnx::NodeProto& node,
                                                 std::vector<ValueId> inputs) {
     const OnnxOperator* op = FindOnnxOperator(Domain(node.domain()), node.op_type());
@@ -253,6 +259,8 @@ class NodeTranslation {
     return outputs;
   }
 
+  // A function's nodes are translated anew for each call, in place; that multiplies what a file can
+  // ask for, so copies are counted (AddCopied) and the depth is bounded.
   absl::StatusOr<std::vector<ValueId>> Call(const onnx::NodeProto& node,
                                             const OnnxFunction& function,
                                             const std::vector<ValueId>& inputs) {
@@ -321,6 +329,8 @@ class NodeTranslation {
 
 }  // namespace
 
+// In this order: values of this graph, initializers that were not read yet, the outer graph. What
+// comes from outside is brought in once, and known here by its name from then on.
 std::optional<ValueId> OnnxScope::Find(const std::string& name) {
   const auto known = values_.find(name);
   if (known != values_.end()) {
@@ -423,6 +433,7 @@ absl::Status TranslateOnnxGraph(const onnx::GraphProto& graph, const OnnxPlace& 
   return builder.status();
 }
 
+// Of a subgraph; old files list initializers among the inputs.
 int CountBodyInputs(const onnx::GraphProto& graph) {
   Names initializers;
   for (const onnx::TensorProto& initializer : graph.initializer()) {
@@ -433,6 +444,9 @@ int CountBodyInputs(const onnx::GraphProto& graph) {
                     [&](const auto& input) { return !initializers.contains(input.name()); }));
 }
 
+// A subgraph of a Loop, an If or a Scan: a builder and a scope within those of the graph around it.
+// `inputs` is what the outer node knows of the values that enter; the file's declarations are
+// joined to that.
 absl::StatusOr<OnnxBody> TranslateOnnxBody(const onnx::GraphProto& graph, const OnnxPlace& place,
                                            absl::Span<const ValueInfo> inputs) {
   OnnxBuilder& outside = place.scope.builder();

@@ -41,12 +41,15 @@ void OnnxBuilder::Fail(absl::Status status) {
   }
 }
 
+// After a fault: the nodes that were appended and not inferred are inferred now, as far as that
+// goes.
 void OnnxBuilder::BecomeLenient() {
   lenient_ = true;
   for (size_t left = graph_.nodes.size(); left > 0 && !inference_.InferAppended().ok(); --left) {
   }
 }
 
+// The one place where nodes come in. Empty after a fault.
 ValueId OnnxBuilder::Add(Node node) {
   if (!ok()) {
     return {};
@@ -71,6 +74,8 @@ ValueId OnnxBuilder::Add(std::string op, std::vector<ValueId> inputs, AttributeL
   return Add(std::move(node));
 }
 
+// One node of the file may become several here; all of them get the file's operator as an
+// attribute, by which messages name them.
 void OnnxBuilder::InferAppended() {
   if (!ok()) {
     return;
@@ -127,6 +132,8 @@ void OnnxBuilder::Declare(ValueId value, const ValueInfo& declared) {
   }
 }
 
+// A declared type must be right. A declared shape may be wrong, as exporters leave shapes of an
+// example: then the inferred one stays, with a warning.
 void OnnxBuilder::DeclareOutput(ValueId value, const ValueInfo& declared, const std::string& name) {
   if (!ok() || !value.present()) {
     return;
@@ -189,6 +196,8 @@ void OnnxNode::Out(int index, ValueId value) {
   }
 }
 
+// Every reading of an attribute comes through here, so every one is noted, counted if it came from
+// a call, and checked for its kind.
 const AttributeProto* OnnxNode::Find(const char* name, AttributeProto::AttributeType type) {
   read_.insert(name);
   const AttributeProto* attribute = FindOnnxAttribute(proto_, name, place_.attributes);
@@ -286,6 +295,8 @@ absl::Status OnnxNode::CheckAllRead() const {
   return absl::OkStatus();
 }
 
+// For nodes of unknown operators, which are shown and not run: attributes that are numbers and
+// texts.
 Attributes OnnxNode::PlainAttributes() const {
   Attributes result;
   for (const AttributeProto& attribute : proto_.attribute()) {
@@ -318,6 +329,7 @@ ValueId OnnxNode::List(const std::vector<int64_t>& values) {
   return Constant(Tensor::Of<int64_t>({static_cast<int64_t>(values.size())}, values));
 }
 
+// A scalar of the element type of `x`.
 ValueId OnnxNode::Like(double value, ValueId x) {
   const DType dtype = Type(x);
   if (!ok()) {
@@ -358,6 +370,7 @@ int OnnxNode::Axis(int64_t axis, int rank) {
   return *normal;
 }
 
+// For inputs that were attributes in older opsets, such as axes: they must be known at load.
 std::vector<int64_t> OnnxNode::KnownInts(int input, const char* name) {
   const Tensor* tensor = Known(In(input));
   if (tensor == nullptr) {
