@@ -77,6 +77,7 @@ std::string HdrPercentiles(const LoadTestReport& run) {
   return text + "#[Buckets =           22, SubBuckets     =         1024]\n";
 }
 
+// By the file's name: HdrHistogram's log for its tools, else the text of percentiles.
 absl::Status WriteHistogram(const std::string& path, const LoadTestReport& run) {
   if (!absl::EndsWith(path, ".hlog")) {
     return WriteFile(path, HdrPercentiles(run));
@@ -188,6 +189,7 @@ circle { fill: Canvas; stroke-width: 2; }
 <body>
 )";
 
+// A chart with a legend of its lines and a sentence below it.
 std::string Section(const Chart& chart, absl::string_view note) {
   std::string html = absl::StrCat("<h2>", HtmlEscape(chart.title), "</h2>\n<div class=\"chart\">",
                                   ChartSvg(chart), "</div>\n", "<ul class=\"legend\">\n");
@@ -261,6 +263,7 @@ std::string Distribution(const LoadTestSweep& sweep) {
   return Section(chart, "Of calls with an answer. With a rate, from when a call was due.");
 }
 
+// Two charts over the same time, throughput and p99, from the parts of each run.
 std::string Timelines(const LoadTestSweep& sweep) {
   Chart rate, latency;
   rate.title = "Throughput over time";
@@ -468,6 +471,7 @@ std::string HtmlEscape(absl::string_view text) {
       text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
+// Both axes are settled over the points of all lines before anything is drawn.
 std::string ChartSvg(const Chart& chart) {
   Scale x(chart.x, kLeft, kWidth - kRight);
   Scale y(chart.y, kHeight - kBottom, kTop);

@@ -29,6 +29,7 @@ struct ModelsFlags {
   bool json = false;
 };
 
+// "ready: label, label; not loaded again: why", or "not ready: why".
 std::string State(const v1::ModelSummary& model) {
   if (model.ready()) {
     // With another reason it is served as it was, because what its folder holds now is not good.
@@ -100,6 +101,9 @@ std::string DescribeScorers(const v1::ModelConfig& config) {
   return absl::StrJoin(scorers, ", ");
 }
 
+// A line for each fact that the server gives: what it is, how requests share work, what a source
+// is, what targets are made of, and which tensors a request may bring; the configuration last, as
+// text.
 void PrintDescription(const v1::ModelDescription& model) {
   const auto line = [](absl::string_view title, absl::string_view text) {
     if (!text.empty()) {
@@ -158,6 +162,8 @@ void PrintDescription(const v1::ModelDescription& model) {
   }
 }
 
+// A table without a name, one model's description with it; both as JSON with --json, which is the
+// server's message.
 int Models(const CLI::App& command, const ModelsFlags& flags) {
   if (flags.model.empty() && !flags.version.empty()) {
     return UsageError(command, "--version needs the name of a model");

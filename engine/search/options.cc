@@ -214,6 +214,9 @@ void CheckSearch(const SearchOptions& options, Faults& faults) {
 
 }  // namespace
 
+// Each feature has the name that requests use. A pair is listed once, in the line of the feature
+// that rules the other one out; what more than two numbers decide together is checked below the
+// table.
 std::vector<Conflict> Conflicts(const SearchOptions& options) {
   const ConstraintOptions& constraints = options.constraints;
   std::vector<Conflict> conflicts;

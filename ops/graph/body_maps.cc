@@ -27,6 +27,9 @@ absl::StatusOr<int64_t> ResolveIndex(absl::string_view what, int64_t value, int6
 
 }  // namespace
 
+// The parts of an axis of this extent, in their order: numbers below 0 count from the end, `end` is
+// part of the range, and the range is a whole number of parts. A backward slice begins with the
+// last part.
 absl::StatusOr<SliceRange> ResolveSlice(const LoopInput& input, int64_t extent) {
   if (input.stride == 0) {
     return Invalid("stride is 0");
@@ -69,6 +72,8 @@ bool IsConnected(const Node& node, int input) {
   return InRange(input, node.inputs.size()) && node.inputs[static_cast<size_t>(input)].present();
 }
 
+// Marks the body's Parameter as fed, and checks what feeds it: a value outside, and for a state the
+// result that becomes the next one.
 absl::Status CheckInputRule(const Node& node, const LoopInput& input, std::vector<bool>& fed) {
   const Loop& loop = *node.loop;
   if (!InRange(input.body_parameter, loop.body.parameters.size())) {
@@ -140,6 +145,7 @@ absl::Status CheckItems(const Node& node) {
   return absl::OkStatus();
 }
 
+// Branches have an input for each Parameter and a result for each output of the If, by position.
 absl::Status CheckBranch(const Node& node, const Branch& branch) {
   if (branch.inputs.size() != branch.body.parameters.size()) {
     return Invalid("has ", branch.inputs.size(), " inputs for ", branch.body.parameters.size(),
@@ -177,6 +183,7 @@ const LoopInput* FindState(const Loop& loop, int body_result) {
   return it == loop.inputs.end() ? nullptr : &*it;
 }
 
+// In the order of a loop's run: what enters, what leaves, what ends it, and then rules of items.
 absl::Status CheckLoopMaps(const Node& node) {
   if (node.loop == nullptr) {
     return Invalid("has no body");

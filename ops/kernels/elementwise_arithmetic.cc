@@ -42,9 +42,9 @@ enum class Function {
   kSquaredDifference,
 };
 
-template <typename T>
 // By repeated squaring, modulo the type's range. A negative exponent gives the truncated fraction:
 // 0, except for bases 1 and -1.
+template <typename T>
 T IntegerPower(T base, T exponent) {
   using U = WrapType<T>;
   if constexpr (std::is_signed_v<T>) {
@@ -75,9 +75,9 @@ T Quotient(T a, T b, bool rounds_down) {
   return static_cast<T>(a / b);
 }
 
-template <typename T>
 // FloorMod has the divisor's sign, Mod the dividend's. The least integer modulo -1 is 0, which the
 // processor's division would trap on.
+template <typename T>
 T Remainder(T a, T b, bool sign_of_divisor) {
   if constexpr (std::is_unsigned_v<T>) {
     return static_cast<T>(a % b);

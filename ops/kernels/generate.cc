@@ -127,8 +127,8 @@ struct RangeOp {
     return dtype == DType::kUndefined ? input : dtype;
   }
 
-  template <typename Number>
   // The output's extent at load: from all three numbers, or open if one of them is not known.
+  template <typename Number>
   static absl::Status SetCount(DType dtype, absl::Span<const InputInfo> inputs, ValueInfo& output) {
     Bounds<Number> bounds;
     BW_ASSIGN_OR_RETURN(const bool known, ReadBounds(dtype, inputs, bounds));
@@ -271,8 +271,8 @@ struct NonZeroOp {
   using Options = DType;
   static absl::StatusOr<Options> Parse(const Node& node) { return ParseIndexType(node); }
 
-  template <typename Found>
   // Calls found(position) for each element that is not 0, in row-major order. NaN is not 0.
+  template <typename Found>
   static void ForEachNonZero(const Tensor& data, Found found) {
     VisitDType(data.dtype(), [&](auto type) {
       using T = decltype(type);

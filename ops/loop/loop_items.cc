@@ -44,6 +44,9 @@ absl::StatusOr<bool> OneBool(absl::string_view what, const Tensor& value) {
   return *value.data<bool>();
 }
 
+// `parts` is the number of parts of slices, -1 without slices. A trip count may be below it, never
+// above; a condition that is false at the start means no iteration at all. A loop that only its
+// condition ends may run up to a bound, and is marked so.
 absl::StatusOr<Trips> FindTrips(const Loop& loop, absl::Span<const Tensor* const> inputs,
                                 int64_t parts, bool condition_stays) {
   int64_t limit = -1;
@@ -155,6 +158,8 @@ std::vector<Tensor> ItemOf(const Loop& loop, const std::vector<Tensor>& values, 
   return result;
 }
 
+// Items that ran apart on a new first axis. Along `axis` they may differ, up to `extent`; what is
+// missing there is zero.
 absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, int64_t extent) {
   const Tensor* first = nullptr;
   for (const Tensor& item : items) {
@@ -199,6 +204,7 @@ bool LeavingItems::AreSorted(absl::Span<const int64_t> lengths, int64_t extent) 
          std::is_sorted(lengths.rbegin(), lengths.rend());
 }
 
+// Keeps the last states of the rows from `first` on, which have ended.
 void LeavingItems::Leave(int64_t first, const std::vector<Tensor>& states) {
   if (last_.empty()) {
     for (const Tensor& start : starts_) {
@@ -211,6 +217,8 @@ void LeavingItems::Leave(int64_t first, const std::vector<Tensor>& states) {
   }
 }
 
+// How many rows take part at `position`. Going forwards rows leave at the end of the batch; going
+// backwards the shorter ones join there, with the states that they start with.
 int64_t LeavingItems::Enter(int64_t position, std::vector<Tensor>& states) {
   const auto ended = std::partition_point(lengths_.begin(), lengths_.end(),
                                           [position](int64_t length) { return length > position; });
@@ -241,6 +249,7 @@ void LeavingItems::Finish(std::vector<Tensor>& states) {
   }
 }
 
+// A copy is made only where some rows are held and others are not.
 absl::StatusOr<Tensor> HoldRows(const Tensor& value, const Tensor& held,
                                 absl::Span<const int64_t> lengths, int64_t position) {
   const auto rows = static_cast<int64_t>(lengths.size());
