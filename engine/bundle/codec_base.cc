@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "engine/bundle/utf8.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 

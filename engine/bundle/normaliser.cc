@@ -14,8 +14,8 @@
 #include "absl/strings/str_replace.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/split_pattern.h"
-#include "engine/bundle/utf8.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 namespace {

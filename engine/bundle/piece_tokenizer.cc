@@ -34,8 +34,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "engine/bundle/tokenizer_json.h"
-#include "engine/bundle/utf8.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 namespace {

@@ -29,9 +29,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "engine/bundle/bounds.h"
-#include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/check.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 namespace {

@@ -20,9 +20,9 @@
 #include "engine/bundle/bundle_files.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/sentencepiece/shim.h"
-#include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 namespace {

@@ -27,8 +27,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "engine/bundle/utf8.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 namespace {

@@ -19,9 +19,9 @@
 #include "absl/strings/str_split.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/joiner_codec.h"
-#include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 #include "ops/base/vocabulary.h"
 
 namespace beamwright::bundle {

@@ -16,9 +16,9 @@
 #include "absl/strings/strip.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/tokenizer_file.h"
-#include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 namespace {

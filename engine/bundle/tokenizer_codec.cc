@@ -31,9 +31,9 @@
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/piece_tokenizer.h"
 #include "engine/bundle/tokenizer_file.h"
-#include "engine/bundle/utf8.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 

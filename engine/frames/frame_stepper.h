@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/frames/frame_request.h"
-#include "engine/frames/row_scorers.h"
+#include "engine/frames/label_models.h"
 
 namespace beamwright::engine {
 

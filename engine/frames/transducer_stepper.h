@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "engine/frames/frame_stepper.h"
-#include "engine/frames/internal_model.h"
-#include "engine/frames/row_scorers.h"
+#include "engine/frames/label_models.h"
 #include "engine/frames/slot_pool.h"
 #include "engine/frames/transducer_request.h"
 #include "ops/kernels/topk.h"

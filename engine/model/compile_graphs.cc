@@ -33,7 +33,6 @@
 #include "absl/strings/string_view.h"
 #include "engine/model/compile_streaming.h"
 #include "engine/model/model_inputs.h"
-#include "engine/model/self_check.h"
 #include "engine/status/fault.h"
 #include "ops/base/check.h"
 #include "ops/base/status.h"

@@ -71,6 +71,26 @@ std::string Fingerprint(const ops::Graph& decoder, const v1::DecoderConfig& conf
 inline constexpr int kTrialLengths[] = {5, 250, 1000, 4000, 16000};
 inline constexpr int kLongestTrial = 1000;
 
+// The self-checks at load.
+
+// `context`: of what the checks compute.
+
+// Sources encoded together must give the bits that they give alone; where they do not,
+// encoder.apart says why, or, where it is because of unequal lengths, encoder.proof.lengths. Fills
+// encoder.trial_length. num_tokens: of the source vocabulary; 0: it has none. An error if the
+// encoder fails on random sources.
+absl::Status SelfCheck(const ops::ExecutionContext& context, EncoderPart& encoder, int num_tokens);
+
+// Whether the encoder fails on a random source of this length.
+bool FailsOn(const ops::ExecutionContext& context, const EncoderPart& encoder, int64_t length,
+             int num_tokens);
+
+// The same for rows stacked, which fall back to one at a time, also where a step fails.
+void SelfCheck(const ops::ExecutionContext& context, DecoderPart& decoder, int num_tokens);
+
+// Fills decoder.most_steps, by steps on states of zeros; 0 where the first step fails.
+void FindMostSteps(const ops::ExecutionContext& context, DecoderPart& decoder, int num_tokens);
+
 }  // namespace beamwright::engine
 
 #endif  // BEAMWRIGHT_ENGINE_MODEL_COMPILE_GRAPHS_H_

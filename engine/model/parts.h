@@ -11,11 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "beamwright/v1/model.pb.h"
 #include "engine/fusion/ngram_model.h"
 #include "engine/fusion/word_scorers.h"
 #include "engine/grammar/constraint.h"
-#include "engine/model/activity.h"
-#include "engine/model/ctc_output.h"
 #include "engine/model/decode_model.h"
 #include "engine/model/lexicons.h"
 #include "engine/model/options_cache.h"
@@ -25,12 +26,91 @@
 #include "engine/search/frames/tag_search.h"
 #include "engine/search/tries.h"
 #include "engine/sound/front_end.h"
+#include "engine/sound/resampler.h"
 #include "ops/decoder/stepped_decoder.h"
 #include "ops/decoder/transducer.h"
 #include "ops/kernels/panel_scan.h"
+#include "ops/kernels/topk.h"
 #include "ops/loop/model.h"
+#include "ops/tensor/tensor.h"
 
 namespace beamwright::engine {
+
+// ActivityModel: says of each 32 ms of sound how probable speech is, by Silero's
+// graph over windows (silero_vad_16k_sequence.onnx): [windows, 576] samples at 16 kHz, of which 64
+// are the end of the window before, and two states become [windows] probabilities and new states.
+
+// Immutable and thread-safe.
+class ActivityModel {
+ public:
+  static constexpr int kSampleRate = 16000;
+  static constexpr int kWindow = 512;
+  static constexpr int kContext = 64;
+  static constexpr double kWindowMs = 32;
+
+  // InvalidArgument: the graph has other inputs or outputs.
+  static absl::StatusOr<std::shared_ptr<const ActivityModel>> Create(
+      const ops::ExecutionContext& context, ops::Graph graph);
+
+  // states: two, as the run before left them, or empty. input: f32 [windows, kContext + kWindow].
+  // Appends a probability for each window.
+  absl::Status Run(const ops::ExecutionContext& context, const ops::Tensor& input,
+                   std::vector<ops::Tensor>& states, std::vector<float>& probabilities) const;
+
+ private:
+  ActivityModel() = default;
+  ops::Shape StateShape(int state) const;
+
+  std::unique_ptr<const ops::Model> model_;
+  size_t input_ = 0;  // index into its parameters; the others are the states, in the results' order
+};
+
+// One source. One thread at a time.
+class ActivityStream {
+ public:
+  ActivityStream(std::shared_ptr<const ActivityModel> model, int sample_rate)
+      : model_(std::move(model)),
+        resampler_(sample_rate, ActivityModel::kSampleRate),
+        samples_(ActivityModel::kContext, 0.0F) {}
+
+  // Samples at full scale 1. Appends the probabilities of windows that are complete with them.
+  absl::Status Add(absl::Span<const float> samples, std::vector<float>& probabilities);
+
+ private:
+  std::shared_ptr<const ActivityModel> model_;
+  sound::Resampler resampler_;
+  std::vector<float> samples_;  // not heard yet, after the context
+  std::vector<ops::Tensor> states_;
+};
+
+// CtcOutput: a result of the encoder that says of each frame which token it is, or blank (Graves et
+// al. 2006). A scorer of a decoder reads one (engine/beam), and a model without a
+// decoder is searched on it alone (engine/frames).
+
+struct EncoderPart;
+
+struct CtcOutput {
+  int result = -1;  // index into the encoder's results; -1: the frames come from the request
+  int blank = 0;    // its column
+  ops::ScoreKind kind = ops::ScoreKind::kLogits;
+  int64_t columns = -1;  // of a frame; -1: the graph leaves them open
+};
+
+// Finds the result that `config` names, or the only one that can be meant, and checks what is known
+// of it. Errors name the field, "ctc.blank".
+absl::StatusOr<CtcOutput> FindCtcOutput(const v1::CtcConfig& config, const EncoderPart& encoder);
+// The same of a tagger's labels, which have no blank: it is -1. Errors name "tags.encoder_output".
+absl::StatusOr<CtcOutput> FindTagOutput(const v1::TagsConfig& config, const EncoderPart& encoder);
+
+// Whether `output` holds the frames of one source, [1, frames, columns] or [frames, 1, columns].
+// Internal: it does not, or has no column for the blank.
+absl::Status CheckFrames(const CtcOutput& ctc, const ops::Tensor& output);
+
+// The frames of one source as natural-log probabilities [frames, columns], row-major. `output`: [1,
+// frames, columns] or [frames, 1, columns]. Internal: it has another form, or no column for the
+// blank. InvalidArgument: a frame's scores are NaN or no distribution, naming the frame.
+absl::Status CtcLogProbs(const CtcOutput& ctc, const ops::Tensor& output,
+                         std::vector<float>& probs);
 
 // An encoder's input besides the source and its length.
 struct FurtherInput {

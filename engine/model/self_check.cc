@@ -13,7 +13,6 @@
 
 #include "engine/model/compile_graphs.h"
 #include "engine/model/model_inputs.h"
-#include "engine/model/self_check.h"
 #include "ops/base/status.h"
 
 namespace beamwright::engine {

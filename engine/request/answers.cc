@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "engine/bundle/utf8.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::engine {
 
@@ -65,7 +65,7 @@ class WordReader {
       }
     }
     for (v1::Word& word : *hypothesis_.mutable_words()) {
-      word.set_text(bundle::ValidUtf8(word.text()));
+      word.set_text(ValidUtf8(word.text()));
     }
     CutAtText();
   }
@@ -95,8 +95,7 @@ class WordReader {
   void ReadPart(int place, absl::string_view part, bool begins_token) {
     Words& words = *hypothesis_.mutable_words();
     const bool is_apart =
-        goes_on_ && begins_token &&
-        (bundle::BeginsUnspaced(part) || bundle::EndsUnspaced(words.rbegin()->text()));
+        goes_on_ && begins_token && (BeginsUnspaced(part) || EndsUnspaced(words.rbegin()->text()));
     if (!goes_on_ || is_apart) {
       words.Add()->set_first_token(place);
       log_prob_ = 0;

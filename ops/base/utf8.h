@@ -1,9 +1,10 @@
-// Text of files and of users: UTF-8, strictly, and text made safe for a terminal.
+// Text of files and of users: UTF-8, strictly, its characters, and text made safe for a terminal.
 #ifndef BEAMWRIGHT_OPS_BASE_UTF8_H_
 #define BEAMWRIGHT_OPS_BASE_UTF8_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -21,6 +22,23 @@ absl::Status CheckUtf8(absl::string_view text);
 
 // Characters of a text. It is UTF-8; of other texts the bytes outside [0x80, 0xBF] are counted.
 int64_t CountCharacters(absl::string_view text);
+
+// The characters of `text`, one view into it each; InvalidArgument as CheckUtf8.
+absl::Status SplitCharacters(absl::string_view text, std::vector<absl::string_view>& characters);
+
+// `text` with A-Z, the capitals of Latin-1 and of Latin Extended-A (U+0100 to U+017F) in lower
+// case, by Unicode's simple mapping, one character to one. All else, invalid bytes too, stays as it
+// is.
+std::string LowercaseLatin(absl::string_view text);
+
+// UTF-8 of bytes: U+FFFD for each that belongs to no character.
+std::string ValidUtf8(absl::string_view bytes);
+
+// Whether text begins or ends with a character of a script that has no spaces between words: Han,
+// Kana, Bopomofo, Thai, Lao, Khmer, Myanmar, and the punctuation and full-width forms used with
+// them.
+bool BeginsUnspaced(absl::string_view text);
+bool EndsUnspaced(absl::string_view text);
 
 // Text from files, made safe for a terminal.
 

@@ -28,7 +28,7 @@
 
 #include "ops/base/status.h"
 #include "ops/compile/growing_states.h"
-#include "ops/compile/value_rows.h"
+#include "ops/compile/row_proof.h"
 #include "ops/kernels/movement.h"
 
 namespace beamwright::ops {

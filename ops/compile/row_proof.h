@@ -1,16 +1,20 @@
-// RowProof: whether the rows of a whole graph (the sources of an encoder) stay apart, whatever they
-// hold and however many there are: then what is computed for one of them is the same, bit for bit,
-// alone and with others (docs/architecture.md, 'Rows'). It rests on the same rules of operators
-// as the plan of a decoder's step; loops and branches are followed into their bodies.
+// Which rows the values of a whole graph or of a loop's body belong to, by the operators' row
+// functions.
 #ifndef BEAMWRIGHT_OPS_COMPILE_ROW_PROOF_H_
 #define BEAMWRIGHT_OPS_COMPILE_ROW_PROOF_H_
 
 #include <string>
 #include <vector>
 
+#include "ops/compile/scopes.h"
 #include "ops/graph/inference.h"
 
 namespace beamwright::ops {
+
+// RowProof: whether the rows of a whole graph (the sources of an encoder) stay apart, whatever they
+// hold and however many there are: then what is computed for one of them is the same, bit for bit,
+// alone and with others (docs/architecture.md, 'Rows'). It rests on the same rules of operators
+// as the plan of a decoder's step; loops and branches are followed into their bodies.
 
 // Whether rows may hold sequences of unequal length: then each is filled up behind its own end with
 // whatever the graph takes, and what it is computed to is the same up to there, bit for bit, as if
@@ -55,6 +59,14 @@ struct RowInputs {
 // (ops/passes/scales_by_item.cc).
 RowProof ProveRowsApart(const Graph& graph, const GraphInfo& info, const OperatorSet& operators,
                         const RowInputs& inputs = {}, std::vector<RowInfo>* scales = nullptr);
+
+// Which rows of a step each value of a loop's body belongs to, by the operators' row functions
+// (docs/architecture.md, 'Rows'): what planning a step over many rows rests on, and what computing
+// a table of a step's values for every token does.
+
+// By node of the body; its outputs share one.
+std::vector<RowInfo> FindRows(const Loop& loop, const GraphInfo& body_info,
+                              const OperatorSet& operators, const std::vector<Scope>& scopes);
 
 }  // namespace beamwright::ops
 

@@ -21,8 +21,8 @@
 #include "ops/base/status.h"
 #include "ops/compile/cell_product.h"
 #include "ops/compile/program.h"
+#include "ops/compile/row_proof.h"
 #include "ops/compile/scopes.h"
-#include "ops/compile/value_rows.h"
 #include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {

@@ -94,7 +94,7 @@ struct CellOptions {
   int r() const { return joined ? w() : w() + 1; }  // joined: W holds both
   int b() const { return r() + 1; }
   int p() const { return cell == Cell::kLstm && !joined ? b() + 1 : -1; }
-  // Sigmoid gates, tanh for all else, nothing clipped or tied: what ops/kernels/fused_cells.h runs.
+  // Sigmoid gates, tanh for all else, nothing clipped or tied: what ops/kernels/cells.h runs.
   bool IsUsual() const;
   int64_t bias_size() const { return (gates + (linear_before_reset ? 1 : 0)) * hidden; }
 };

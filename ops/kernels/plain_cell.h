@@ -1,18 +1,49 @@
 // A recurrent cell as its definition has it (ops/kernels/cells.h): the products of all rows, then
 // the gates of each. For every option, and for weights that are not known at load; usual cells with
-// packed weights run in ops/kernels/fused_cells.h. Private to ops/kernels.
+// packed weights run in ops/kernels/cells.h. Private to ops/kernels/.
 #ifndef BEAMWRIGHT_OPS_KERNELS_PLAIN_CELL_H_
 #define BEAMWRIGHT_OPS_KERNELS_PLAIN_CELL_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/types/span.h"
 #include "ops/graph/operator.h"
 #include "ops/kernels/cell_parts.h"
-#include "ops/kernels/cell_weights.h"
+#include "ops/kernels/packed_matmul.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {
+
+// CellWeights: one of a cell's two products, X * W^T or H * R^T (or some gates' rows of it), packed
+// if the weight is known at load and multiplied in fixed-order loops if not.
+
+class CellWeights {
+ public:
+  // Rows [first_row, first_row + rows) and columns [first_column, first_column + columns) of a
+  // weight [all rows, all columns], which `constant` holds if it is known at load.
+  struct Part {
+    int64_t first_row = 0;
+    int64_t rows = 0;
+    int64_t first_column = 0;
+    int64_t columns = 0;
+  };
+  CellWeights() = default;
+  CellWeights(const Tensor* constant, const Part& part, Precision precision);
+
+  // Whether the runs need the weight no longer.
+  bool is_packed() const { return packed_ != nullptr; }
+  // The packed part, transposed; null if the weight is not known at load.
+  const PackedMatMul* packed() const { return packed_.get(); }
+
+  // out = start + a * part(weight)^T. `weight` is the run's own tensor, `part` as in the
+  // constructor (extents may have been unknown there); neither is looked at if is_packed().
+  void Run(const ExecutionContext& context, const Tensor& weight, const Part& part,
+           ConstMatrix<float> a, const PackedMatMul::Start& start, Matrix<float> out) const;
+
+ private:
+  std::shared_ptr<const PackedMatMul> packed_;
+};
 
 class PlainCell {
  public:

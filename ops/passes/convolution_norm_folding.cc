@@ -14,7 +14,7 @@
 
 #include "ops/compile/graph_copy.h"
 #include "ops/kernels/elementwise_chain.h"
-#include "ops/passes/convolution_passes.h"
+#include "ops/passes/passes.h"
 
 namespace beamwright::ops {
 namespace {

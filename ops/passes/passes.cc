@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "ops/base/status.h"
-#include "ops/passes/convolution_passes.h"
 
 namespace beamwright::ops {
 namespace {

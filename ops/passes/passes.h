@@ -128,6 +128,12 @@ RowProof ScaleByItem(const GraphInfo& info, const OperatorSet& operators, const 
 // when the graph was exported.
 void ForgetShapes(Graph& graph);
 
+// Passes for convolutions of encoders, of pictures above all.
+
+// Results differ from those of the graph in their last bits.
+absl::StatusOr<bool> FoldNorms(Graph& graph, GraphInfo& info, const PassContext& context);
+absl::StatusOr<bool> JoinConvolutions(Graph& graph, GraphInfo& info, const PassContext& context);
+
 }  // namespace beamwright::ops
 
 #endif  // BEAMWRIGHT_OPS_PASSES_PASSES_H_

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/compile/row_proof.h"
 #include "ops/compile/scopes.h"
-#include "ops/compile/value_rows.h"
 #include "ops/passes/passes.h"
 
 namespace beamwright::ops {

@@ -4,6 +4,9 @@
 #ifndef BEAMWRIGHT_SERVER_ACCESS_ACCESS_H_
 #define BEAMWRIGHT_SERVER_ACCESS_ACCESS_H_
 
+#include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +19,35 @@
 #include "server/access/roles.h"
 
 namespace beamwright::access {
+
+// The files of --auth-token-file and --tenant-file, parsed and checked.
+
+using Digest = std::array<uint8_t, 32>;  // SHA-256
+
+struct Caller {
+  std::string name;
+  Roles roles = 0;
+  std::string tenant;
+};
+
+struct Credentials {
+  struct Token {
+    Digest digest;
+    Caller caller;
+  };
+  std::vector<Token> tokens;
+  std::map<std::string, Caller> peers;  // by a name of the certificate
+};
+
+struct Tenants {
+  std::map<std::string, engine::TenantPtr> listed;
+  engine::Tenant others;  // without a name
+  bool trust_header = false;
+};
+
+// InvalidArgument names every fault: syntax with line and column, else the field.
+absl::StatusOr<Credentials> ParseAuthFile(const std::string& text);
+absl::StatusOr<Tenants> ParseTenantFile(const std::string& text);
 
 struct AccessOptions {
   std::string token_file;   // v1::AuthFile; empty: no tokens

@@ -24,7 +24,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
-#include "server/http/request_json.h"
+#include "server/http/message_json.h"
 #include "server/http/routes.h"
 
 namespace beamwright::http {

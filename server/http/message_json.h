@@ -3,8 +3,11 @@
 #ifndef BEAMWRIGHT_SERVER_HTTP_MESSAGE_JSON_H_
 #define BEAMWRIGHT_SERVER_HTTP_MESSAGE_JSON_H_
 
+#include <google/protobuf/struct.pb.h>
+
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 #include "google/rpc/status.pb.h"
@@ -22,6 +25,18 @@ void WriteDetails(const google::rpc::Status& status, JsonWriter& json);
 // The Open Inference Protocol's form, with the field names of the proto; fields that are unset are
 // written with their default, sub-messages that are unset are left out.
 void WriteMessage(const google::protobuf::Message& message, JsonWriter& json);
+
+// Requests in the JSON form of their messages.
+
+// Fills `request` as protobuf's JSON reader does; values of enums go by their short names, too
+// ("pow" for LENGTH_PENALTY_POW), as on the command line. InvalidArgument naming every field that
+// the message does not have, with the one that was probably meant, and every value of a wrong
+// type; or where the JSON itself is wrong.
+absl::Status ReadRequest(const std::string& body, google::protobuf::Message& request);
+
+// The members of a body that is a JSON object. InvalidArgument; JSON that is nested too deep, has
+// too many values, or is not strict is refused (engine/bundle/proto_text.h).
+absl::StatusOr<google::protobuf::Struct> ReadObject(const std::string& body);
 
 }  // namespace beamwright::http
 

@@ -23,7 +23,6 @@
 #include "server/http/message_json.h"
 #include "server/http/page.h"
 #include "server/http/replies.h"
-#include "server/http/request_json.h"
 #include "server/http/request_parts.h"
 #include "server/http/routes.h"
 #include "server/http/transcription.h"

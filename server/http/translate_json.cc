@@ -27,8 +27,8 @@
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "server/http/message_json.h"
 #include "server/http/replies.h"
-#include "server/http/request_json.h"
 #include "server/http/request_parts.h"
 #include "server/translate/sentences.h"
 

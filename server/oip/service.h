@@ -10,7 +10,7 @@
 #include "server/oip/infer.h"
 #include "server/oip/sequences.h"
 #include "server/serving/decode.h"
-#include "server/serving/task_thread.h"
+#include "server/serving/task_threads.h"
 
 namespace beamwright::oip {
 

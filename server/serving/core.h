@@ -21,9 +21,8 @@
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/serving_state.h"
-#include "server/serving/stream_watch.h"
-#include "server/serving/task_thread.h"
-#include "server/serving/turn_thread.h"
+#include "server/serving/task_threads.h"
+#include "server/serving/watches.h"
 
 namespace beamwright::serving {
 

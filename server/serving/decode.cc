@@ -24,8 +24,8 @@
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
+#include "server/serving/model_registry.h"
 #include "server/serving/sources_call.h"
-#include "server/serving/with_model.h"
 
 namespace beamwright::serving {
 namespace {

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/serving/with_model.h"
+#include "server/serving/model_registry.h"
 
 namespace beamwright::serving {
 namespace {

@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 #include "include/beamwright/engine.h"
 #include "server/access/guard.h"
-#include "server/serving/metric_families.h"
+#include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/stream_watch.h"
+#include "server/serving/watches.h"
 
 namespace beamwright::serving {
 

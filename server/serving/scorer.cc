@@ -13,8 +13,8 @@
 #include "engine/align.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
+#include "server/serving/model_registry.h"
 #include "server/serving/sources_call.h"
-#include "server/serving/with_model.h"
 
 namespace beamwright::serving {
 namespace {

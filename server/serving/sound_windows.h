@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/recognize.pb.h"
-#include "engine/model/activity.h"
 #include "engine/model/decode_model.h"
+#include "engine/model/parts.h"
 #include "engine/search/frames/frame_search.h"
 #include "engine/sound/sound_stream.h"
 

@@ -1,17 +1,57 @@
-// Watches: threads that look at the server itself.
+// Watches: threads that look at the server itself, and at streams of which nothing is heard.
 #ifndef BEAMWRIGHT_SERVER_SERVING_WATCHES_H_
 #define BEAMWRIGHT_SERVER_SERVING_WATCHES_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "ops/base/threads.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::serving {
+
+// StreamWatch: ends Recognize calls of which nothing is heard: a stream holds memory of the engine
+// for as long as it is open, and a client that has gone without a word would hold it for ever. All
+// protocols are watched, because each stream is a Recognition, which adds itself to its core's.
+
+class Recognition;
+
+// Thread-safe.
+class StreamWatch {
+ public:
+  static constexpr absl::Duration kDefaultIdle = absl::Minutes(1);
+
+  // No stream ends until SetIdle.
+  StreamWatch() = default;
+  StreamWatch(const StreamWatch&) = delete;
+  StreamWatch& operator=(const StreamWatch&) = delete;
+
+  // A stream ends when its client has sent nothing for `idle`; zero: never. Before the first
+  // stream.
+  void SetIdle(absl::Duration idle);
+  // Infinite: no stream ends for that.
+  absl::Duration idle() const;
+  void Add(std::weak_ptr<Recognition> stream);
+  // Ends the streams that are idle at `now`, by SteadyNow. The watch's thread calls it now and
+  // then.
+  void Look(absl::Time now);
+
+ private:
+  mutable absl::Mutex mutex_;
+  absl::Duration idle_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  std::vector<std::weak_ptr<Recognition>> streams_ ABSL_GUARDED_BY(mutex_);
+  // From the first stream on. Last: it uses the others.
+  std::optional<PeriodicThread> thread_;
+};
+
+// Watches: threads that look at the server itself.
 
 // StartupWatch: a server that does not get ready in its time should say so and make room for
 // another one, instead of sitting there half started; a supervisor sees its exit code.

@@ -20,9 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
-#include "server/translate/markup.h"
 #include "server/translate/office_files.h"
-#include "server/translate/tag.h"
 #include "server/translate/unit_builder.h"
 
 namespace beamwright::translate {

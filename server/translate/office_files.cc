@@ -14,7 +14,7 @@
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 #include "server/translate/office_paragraph.h"
-#include "server/translate/tag.h"
+#include "server/translate/unit_builder.h"
 
 namespace beamwright::translate {
 

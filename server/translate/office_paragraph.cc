@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/translate/tag.h"
+#include "server/translate/unit_builder.h"
 
 namespace beamwright::translate {
 

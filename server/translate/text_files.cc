@@ -18,7 +18,6 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/status.h"
 #include "server/translate/markup.h"
-#include "server/translate/tag.h"
 #include "server/translate/unit_builder.h"
 
 namespace beamwright::translate {

@@ -1,7 +1,9 @@
-// UnitBuilder: makes a MarkedText of the tags and texts of a paragraph. Private to translate/.
+// Tags and character references of HTML and XML, and the MarkedText that is made of the tags and
+// texts of a paragraph. Private to translate/.
 #ifndef BEAMWRIGHT_SERVER_TRANSLATE_UNIT_BUILDER_H_
 #define BEAMWRIGHT_SERVER_TRANSLATE_UNIT_BUILDER_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,28 @@
 #include "server/translate/marked_text.h"
 
 namespace beamwright::translate {
+
+// Tags and character references of HTML and XML.
+
+// Character references of HTML and XML: &eacute; &#233; &#xe9;
+
+// The bytes of the reference at the start of `text`, with & and ;, and its character in UTF-8 in
+// `character`; 0: no known reference (the names are those of HTML 4).
+size_t ReadEntity(absl::string_view text, std::string& character);
+
+// A tag of HTML or XML.
+
+struct Tag {
+  size_t size = 0;  // bytes; 0: no tag
+  std::string name;
+  bool is_closing = false;
+  bool is_empty = false;  // <br/>
+};
+
+// The tag at the start of a text, which begins with <. folds_case: its name in small letters.
+Tag ReadTag(absl::string_view text, bool folds_case);
+
+// UnitBuilder: makes a MarkedText of the tags and texts of a paragraph.
 
 struct MarkupEvent {
   enum class Kind { kText, kOpen, kClose, kSingle, kVerbatim };

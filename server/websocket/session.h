@@ -23,7 +23,6 @@
 #include "server/access/access.h"
 #include "server/http/cors.h"
 #include "server/serving/recognition.h"
-#include "server/websocket/sherpa_json.h"
 #include "server/websocket/stream_query.h"
 #include "server/websocket/web_socket.h"
 

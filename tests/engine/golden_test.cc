@@ -1,8 +1,6 @@
 // The default models, decoded in process, against their goldens: made by a script of plain array
 // code that shares nothing with this library (models/train/golden.py).
 
-#include "engine/golden.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>

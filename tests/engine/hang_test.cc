@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "engine/load_model.h"
 #include "engine/status/fault.h"
-#include "engine/warm_up.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/interruption.h"

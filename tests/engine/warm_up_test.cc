@@ -1,10 +1,9 @@
-#include "engine/warm_up.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "engine/load_model.h"
 #include "engine/request/search_kind.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/fused_bundle.h"

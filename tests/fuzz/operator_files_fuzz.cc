@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/repository.h"
 #include "ops/base/check.h"
-#include "server/access/access_files.h"
+#include "server/access/access.h"
 
 namespace beamwright {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "engine/bundle/text_codec.h"
-#include "engine/bundle/utf8.h"
+#include "ops/base/utf8.h"
 
 namespace beamwright::bundle {
 

@@ -339,7 +339,7 @@ TEST(Cells, ARowsBitsFollowFromTheRowAlone) {
   }
 }
 
-// Cells that are computed in tiles of rows and units (ops/kernels/fused_cells.h) against the passes
+// Cells that are computed in tiles of rows and units (ops/kernels/cells.h) against the passes
 // over all rows that a cell with clipping takes, here at a bound that nothing reaches: the same
 // formulas in the same order, so the same bits.
 class CellTiles : public ::testing::TestWithParam<std::tuple<VectorIsa, bool, bool>> {};

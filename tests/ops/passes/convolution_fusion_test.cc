@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/loop/operators.h"
-#include "ops/passes/convolution_passes.h"
+#include "ops/passes/passes.h"
 #include "tests/ops/passes/joined_graph.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/run_graph.h"

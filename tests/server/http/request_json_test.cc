@@ -1,5 +1,3 @@
-#include "server/http/request_json.h"
-
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/decode.pb.h"
 #include "engine/status/fault.h"
+#include "server/http/message_json.h"
 #include "server/http/routes.h"
 
 namespace beamwright::http {

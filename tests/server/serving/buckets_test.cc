@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/serving/metric_families.h"
 #include "server/serving/metrics.h"
 
 namespace beamwright::serving {

@@ -1,7 +1,5 @@
 // Streams of which nothing is heard, by times that the tests give: the watch's own thread looks
 // after an hour at the earliest, or in the last test soon.
-#include "server/serving/stream_watch.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
+#include "server/serving/watches.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"
 

@@ -1,11 +1,10 @@
-#include "server/serving/task_thread.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "server/serving/task_threads.h"
 
 namespace beamwright::serving {
 namespace {

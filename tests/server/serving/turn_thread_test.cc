@@ -1,5 +1,3 @@
-#include "server/serving/turn_thread.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/serving_state.h"
+#include "server/serving/task_threads.h"
 
 namespace beamwright::serving {
 namespace {

@@ -1,14 +1,49 @@
-#include "server/serving/turn_thread.h"
+#include "server/serving/task_threads.h"
+
+#include <pthread.h>
 
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/serving_state.h"
 
 namespace beamwright::serving {
+
+TaskThread::TaskThread(const char* name) : thread_([this, name] { Run(name); }) {}
+
+TaskThread::~TaskThread() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  thread_.join();
+}
+
+void TaskThread::Post(std::function<void()> task) {
+  absl::MutexLock lock(&mutex_);
+  tasks_.push_back(std::move(task));
+}
+
+void TaskThread::Run(const char* name) {
+  pthread_setname_np(pthread_self(), name);
+  std::vector<std::function<void()>> tasks;
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_, absl::Condition(this, &TaskThread::HasWork));
+      if (tasks_.empty()) {
+        return;  // stop_, and nothing is left
+      }
+      tasks.swap(tasks_);
+    }
+    for (std::function<void()>& task : tasks) {
+      task();
+    }
+    tasks.clear();
+  }
+}
+
 namespace {
 
 struct Turn : engine::Ticket {

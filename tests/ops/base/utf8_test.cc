@@ -1,4 +1,4 @@
-#include "engine/bundle/utf8.h"
+#include "ops/base/utf8.h"
 
 #include <gtest/gtest.h>
 #include <iconv.h>
@@ -7,7 +7,7 @@
 
 #include <random>
 
-namespace beamwright::bundle {
+namespace beamwright {
 namespace {
 
 // The C library's own converter: does it take `text` for UTF-8?
@@ -129,4 +129,4 @@ TEST(LowercaseLatinTest, IsIdempotentAndKeepsTheNumberOfCharacters) {
 }
 
 }  // namespace
-}  // namespace beamwright::bundle
+}  // namespace beamwright
