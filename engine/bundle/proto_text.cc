@@ -122,8 +122,8 @@ absl::Status ParseTextProto(const std::string& text, google::protobuf::Message& 
 namespace {
 
 enum class Mode : uint8_t {
-  kBefore,  // before the reader: bounds, and commas that it passes over
-  kBehind,  // after it: what it has changed without an error
+  kBeforeReader,  // bounds, and commas that the reader passes over
+  kAfterReader,   // what the reader has changed without an error
 };
 
 // Reads a text once from its beginning to its end, whatever it is, without recursion.
@@ -203,7 +203,7 @@ class Scanner {
     }
     ++levels_.back().index;
     levels_.back().at_key = !levels_.back().is_list;
-    if (mode_ == Mode::kBefore && needs_value_) {
+    if (mode_ == Mode::kBeforeReader && needs_value_) {
       return Invalid("not JSON: the comma at byte ", at_ - 1, " follows another comma");
     }
     needs_value_ = true;
@@ -212,7 +212,7 @@ class Scanner {
 
   absl::Status Count(int64_t& count, int64_t most, const char* what) {
     needs_value_ = false;
-    return mode_ == Mode::kBehind || ++count <= most
+    return mode_ == Mode::kAfterReader || ++count <= most
                ? absl::OkStatus()
                : Invalid("the JSON has more than ", most, " ", what,
                          "; send it as several calls, or tensors as binary data");
@@ -227,10 +227,10 @@ class Scanner {
     if (level.at_key) {
       level.at_key = false;
       level.key = text;
-      if (mode_ == Mode::kBehind) {
+      if (mode_ == Mode::kAfterReader) {
         keys_.push_back(text);
       }
-    } else if (mode_ == Mode::kBehind && level.is_list && is_null) {
+    } else if (mode_ == Mode::kAfterReader && level.is_list && is_null) {
       return status::InvalidField(Place(), "is null; a list holds values only");
     }
     return absl::OkStatus();
@@ -238,10 +238,10 @@ class Scanner {
 
   absl::Status Open(bool is_list) {
     BW_RETURN_IF_ERROR(Count(num_containers_, kMaxJsonContainers, "objects and lists"));
-    if (mode_ == Mode::kBefore && levels_.size() >= kMaxJsonDepth) {
+    if (mode_ == Mode::kBeforeReader && levels_.size() >= kMaxJsonDepth) {
       return Invalid("the JSON is nested deeper than ", kMaxJsonDepth, " levels");
     }
-    if (mode_ == Mode::kBehind && is_list && !levels_.empty() && levels_.back().is_list) {
+    if (mode_ == Mode::kAfterReader && is_list && !levels_.empty() && levels_.back().is_list) {
       return status::InvalidField(Place(), "is a list within a list");
     }
     levels_.push_back({is_list, !is_list, 0, "", keys_.size()});
@@ -252,7 +252,7 @@ class Scanner {
     if (levels_.empty()) {
       return absl::OkStatus();
     }
-    if (mode_ == Mode::kBefore && needs_value_) {
+    if (mode_ == Mode::kBeforeReader && needs_value_) {
       return Invalid("not JSON: the bracket at byte ", at_ - 1, " follows a comma");
     }
     const auto first = keys_.begin() + static_cast<std::ptrdiff_t>(levels_.back().first_key);
@@ -293,11 +293,11 @@ class Scanner {
 }  // namespace
 
 absl::Status CheckJsonBounds(absl::string_view json, int64_t max_scalars) {
-  return Scanner(json, Mode::kBefore, max_scalars).Run();
+  return Scanner(json, Mode::kBeforeReader, max_scalars).Run();
 }
 
 absl::Status CheckStrictJson(absl::string_view json) {
-  return Scanner(json, Mode::kBehind, kMaxJsonScalars).Run();
+  return Scanner(json, Mode::kAfterReader, kMaxJsonScalars).Run();
 }
 
 }  // namespace beamwright::bundle

@@ -309,8 +309,8 @@ std::vector<int32_t> LexicalTable::Shortlist(absl::Span<const int32_t> source_id
 //
 // 1. Lines become spellings; a line with a token that is unknown or silent is left out and counted.
 // 2. FindBorder finds how spellings mark where words end: one token ends all of them and is used
-//    for nothing else (kSeparator), tokens that only end words (kBehind), or tokens that only begin
-//    words (kBefore).
+//    for nothing else (kSeparator), tokens that only end words (kWordEnd), or tokens that only
+//    begin words (kWordBegin).
 // 3. Each token becomes a code of one to three bytes without the space (CodeOf), and words the
 //    codes of their spelling. Spaces are put where the border is, so that the words are read as any
 //    other text.
@@ -322,7 +322,7 @@ namespace {
 using Spelling = std::vector<int32_t>;
 
 // Where the borders of words are.
-enum class Border { kNone, kSeparator, kBehind, kBefore };
+enum class Border { kNone, kSeparator, kWordEnd, kWordBegin };
 
 // Bytes without the space, as many for each token.
 std::string CodeOf(int32_t token, int size) {
@@ -360,8 +360,8 @@ Border FindBorder(const std::vector<Spelling>& spellings, int32_t num_tokens) {
         return behind_first[static_cast<size_t>(spelling.front())];
       });
   return ends && is_separated ? Border::kSeparator
-         : ends               ? Border::kBehind
-         : begins             ? Border::kBefore
+         : ends               ? Border::kWordEnd
+         : begins             ? Border::kWordBegin
                               : Border::kNone;
 }
 
@@ -422,9 +422,9 @@ std::optional<SpelledLexicon> ReadSpelledLexicon(
     }
   };
   for (const Spelling& spelling : spellings) {
-    if (border == Border::kBehind) {
+    if (border == Border::kWordEnd) {
       mark(spelling.back(), absl::StrCat(CodeOf(spelling.back(), size), " "));
-    } else if (border == Border::kBefore) {
+    } else if (border == Border::kWordBegin) {
       mark(spelling.front(), absl::StrCat(" ", CodeOf(spelling.front(), size)));
     }
   }

@@ -3,7 +3,7 @@
 //
 // 1. Enqueue, on the caller's thread: pushed into the queue, or refused. While the queue is full,
 //    CheckFull repeats the refusal from an atomic, without the mutex.
-// 2. Take, on the thread of a stream, between two steps: the stream reports what it has in hand,
+// 2. Take, on the thread of a stream, between two steps: the stream reports what its requests take,
 //    sleeps until there is news (WaitForWork), and gets the requests that fit (Fill). The reports
 //    of all streams together are what runs.
 // 3. CountIn wraps the request's `done`: when its answer is given, CountOut returns its share of
@@ -12,9 +12,9 @@
 //    Take answers them, without the mutex, since callbacks of callers may take long.
 //
 // `news_` counts the events after which a request may fit that did not fit before: a request was
-// queued, an answer was given, a stream has less in hand, a request died. A stream that looked in
-// vain remembers the count in Stream::seen and sleeps until it changes. So there is one condition
-// for all streams, and no event is missed between look and sleep.
+// queued, an answer was given, a stream's requests take less, a request died. A stream that looked
+// in vain remembers the count in Stream::seen and sleeps until it changes. So there is one
+// condition for all streams, and no event is missed between look and sleep.
 #include "engine/queue/admission.h"
 
 #include <algorithm>
@@ -149,7 +149,7 @@ bool Admission::Reserve(int stream, int64_t more) {
   if (!queue_.Reserve(more, AllRunning().bytes)) {
     return false;
   }
-  // Holds until the stream's thread reports what it has in hand.
+  // Holds until the stream's thread reports what its requests take.
   streams_[static_cast<size_t>(stream)].running.bytes += more;
   news_ += more < 0 ? 1 : 0;
   return true;

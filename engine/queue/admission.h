@@ -1,7 +1,7 @@
 // Admission: where callers' threads meet the engine's. Callers queue requests here, or are refused
 // at once; between two steps the engine's workers take what fits in addition to what runs. Which
 // request is next, and whether it fits, is the queue's (request_queue.h); Admission has the lock,
-// the clock, what each worker has in hand, and who waits for work. It runs nothing itself.
+// the clock, what each worker's requests take, and who waits for work. It runs nothing itself.
 #ifndef BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
 #define BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
 
@@ -60,8 +60,8 @@ class Admission {
   // For the thread of stream number `stream`: adds to `admitted` what fits in addition to all that
   // runs, and no more than the stream's share of it, so that all streams have as much to do; and
   // answers cancelled and expired requests of the queue. Waits while the stream has nothing
-  // to do. False: it ends. running: what it has in hand, which there is something to do about at
-  // `next_work`; `end` is what End gave, OK before.
+  // to do. False: it ends. running: what the stream's requests take; at `next_work` one of them has
+  // something to do; `end` is what End gave, OK before.
   bool Take(int stream, const Reserved& running, absl::Time next_work, Requests& admitted,
             absl::Status& end);
   bool Take(int stream, const Reserved& running, Requests& admitted, absl::Status& end) {
@@ -79,8 +79,8 @@ class Admission {
 
   // The stream's thread was replaced by a new one, which runs `running`.
   void Restart(int stream, const Reserved& running);
-  // What a worker with one slow model (engine/schedule/worker.h) has in hand, in addition to the
-  // streams; no requests: the worker is forgotten.
+  // What the requests of a worker with one slow model (engine/schedule/worker.h) take, in addition
+  // to those of the streams; no requests: the worker is forgotten.
   void SetApart(const void* worker, const Reserved& running);
   // The error of End; OK before End.
   absl::Status end() const {
@@ -101,8 +101,8 @@ class Admission {
     int threads = 0;                                   // of the turn
     uint64_t seen = 0;                                 // news when it looked into the queue last
   };
-  // Stores what the stream has in hand. Less than before is news: other streams may have looked for
-  // room since its requests ended, and it may be a stream that takes no more work itself.
+  // Stores what the stream's requests take. Less than before is news: other streams may have looked
+  // for room since its requests ended, and it may be a stream that takes no more work itself.
   void SetRunning(Stream& stream, const Reserved& running) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The number of streams that there is work for: the first ones. The others take no requests.
   int NumActive() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

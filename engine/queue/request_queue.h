@@ -64,7 +64,7 @@ class RequestQueue {
   // When it is asked, and about which workers.
   struct Moment {
     absl::Time now;
-    Reserved running;     // what all workers have in hand
+    Reserved running;     // what the requests of all workers take
     int num_workers = 1;  // that take requests
   };
   // What a request that runs counts for.

@@ -438,7 +438,7 @@ int RowFollower::AxisOf(const Loop& loop, const LoopOutput& rule) {
   return NormalizeAxis(rule.axis, part.rank() + (stacked ? 1 : 0)).value_or(-1);
 }
 
-// What the body does with a state and a slice is its own business: it sees nothing else.
+// The body may do anything with a state and a slice: it sees nothing else.
 void RowFollower::FollowSequence(int index, const std::vector<RowInfo>& inputs) {
   const Node& node = graph_.node(index);
   if (std::string why = WhyNoSequence(node, inputs); !why.empty()) {

@@ -24,7 +24,7 @@ constexpr int kMaxRows = 8;
 absl::Time clock_stands_at;
 absl::Time StandingClock() { return clock_stands_at; }
 
-// The thread of a stream that has nothing in hand: it asks until it is given something.
+// The thread of a stream without requests: it asks until it is given something.
 class IdleStream {
  public:
   IdleStream(Admission& admission, int number) : admission_(admission) {
@@ -95,7 +95,7 @@ class AdmissionTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // Of stream `number`, which has nothing in hand.
+  // Of stream `number`, which has no requests.
   Admission::Requests Take(int number = 0) {
     Admission::Requests admitted;
     if (admission_->load().waiting == 0) {
@@ -267,7 +267,7 @@ TEST_F(AdmissionTest, AStreamThatHasNoMoreWorkGivesItsRoomToTheOthers) {
   EXPECT_EQ(one.NumTaken(), 1U);
 }
 
-// What the new thread of a stream does not have in hand is room for the others at once.
+// What the new thread of a stream does not run is room for the others at once.
 TEST_F(AdmissionTest, AStreamThatStartsAgainGivesItsRoomToTheOthers) {
   StartAsWorkIs(int64_t{1} << 30, /*threads=*/2, /*max_rows=*/32);
   for (int i = 0; i < 32; ++i) {

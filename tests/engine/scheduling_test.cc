@@ -69,7 +69,7 @@ class SchedulingTest : public ::testing::Test {
                     });
   }
 
-  // The engine has this one in hand and goes no further.
+  // The engine runs this request and goes no further.
   void DecodeAndHold(int number) {
     holder_.Hold();
     Decode(number);
