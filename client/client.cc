@@ -248,6 +248,9 @@ absl::Status Client::StreamDecode(const v1::StreamDecodeRequest& request, absl::
       on_message);
 }
 
+// The sender ends with the last piece, or when a write fails because the call is over; so it is
+// joined before the call's end is read. A message that is not wanted any more cancels the call,
+// which also ends the sender's write.
 absl::Status Client::Recognize(const v1::RecognizeConfig& config, absl::Time deadline,
                                const std::function<bool(v1::RecognizeRequest& piece)>& next,
                                const RecognizeCallback& on_message) {
@@ -380,6 +383,8 @@ absl::Status ResultStatus(const v1::AlignResult& result) {
   return StatusOf(result, result.has_alignment());
 }
 
+// Whether the next call would fail for the same reason, so that a bulk of calls may as well end.
+// Errors of sources are those of one call.
 bool FailsEveryCall(const absl::Status& status) {
   // A server that shuts down reports Unavailable for each source, too.
   if (!absl::IsUnavailable(status) && SourceErrorsOf(status).has_value()) {
@@ -457,6 +462,8 @@ std::optional<v1::SourceErrors> SourceErrorsOf(const absl::Status& status) {
   return DetailOf<v1::SourceErrors>(status);
 }
 
+// An error for each source of the call. Ranges that the server names have their errors; sources
+// that it does not name, and ranges without an error, have the call's.
 std::vector<google::rpc::Status> ErrorsOfSources(const absl::Status& status, int num_sources) {
   const auto of_sources = SourceErrorsOf(status);
   if (!of_sources.has_value()) {

@@ -264,6 +264,8 @@ class Output {
 
 }  // namespace
 
+// A result for each row of the first output, with the best hypothesis alone, which is what answers
+// are compared and counted by.
 v1::DecodeResponse DecodeResponseOf(const ModelInferResponse& response) {
   v1::DecodeResponse decoded;
   decoded.set_model(response.model_name());
@@ -290,6 +292,8 @@ v1::DecodeResponse DecodeResponseOf(const ModelInferResponse& response) {
   return decoded;
 }
 
+// The JSON form becomes the message, as far as its members have the types that they must have; what
+// has not is passed over, and then read as if it had come by gRPC.
 absl::StatusOr<v1::DecodeResponse> DecodeResponseOf(absl::string_view json) {
   rapidjson::Document document;
   document.Parse(json.data(), json.size());

@@ -31,6 +31,8 @@
 
 namespace beamwright::client {
 
+// Takes "http://host:port", "https://host:port" and "host:port"; a scheme or a certificate decides
+// on TLS. The address and the files are checked as a gRPC client's are.
 absl::StatusOr<HttpAddress> HttpAddressOf(const ClientOptions& options) {
   absl::string_view address = options.address;
   ClientOptions plain = options;
@@ -168,6 +170,8 @@ class HttpTarget final : public LoadTarget {
 
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ended_ || !tasks_.empty(); }
 
+  // A thread with its connection: takes calls until the target ends. A call that failed while
+  // CancelOutstanding closed connections counts as cancelled, not as broken.
   void Work() {
     const SecurityOptions& security = address_.security;
     httplib::Client connection(address_.url, security.cert_file, security.key_file);
@@ -204,6 +208,8 @@ class HttpTarget final : public LoadTarget {
     }
   }
 
+  // The deadline goes to the library as three timeouts, none of which bounds the whole call; so the
+  // clock decides afterwards which end it was.
   absl::StatusOr<v1::DecodeResponse> Call(httplib::Client& connection, const LoadCall& call) const {
     BW_ASSIGN_OR_RETURN(const std::string body, BodyOf(call));
     httplib::Headers headers;

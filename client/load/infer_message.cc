@@ -121,6 +121,8 @@ absl::Status AddIds(const v1::DecodeRequest& request, InputTensor& input) {
   return absl::OkStatus();
 }
 
+// All sources have one shape: a tensor of the protocol can't be ragged, and padding would change
+// what is measured.
 absl::Status AddFeatures(const v1::DecodeRequest& request, InputTensor& input) {
   const v1::Tensor& first = request.sources(0).features();
   const auto* const list =
@@ -207,6 +209,8 @@ const Value* Find(const Struct& object, const char* name) {
   return it == object.fields().end() ? nullptr : &it->second;
 }
 
+// Elements may come flat or nested, as servers of the protocol take them; each is checked against
+// the datatype.
 absl::Status ReadElements(const Value& value, const std::string& datatype,
                           InferTensorContents& contents) {
   if (value.kind_case() == Value::kListValue) {
@@ -236,6 +240,7 @@ absl::Status ReadElements(const Value& value, const std::string& datatype,
   return absl::OkStatus();
 }
 
+// The members in any order; elements last, because they are read by the datatype.
 absl::Status ReadInput(const Struct& json, InputTensor& input) {
   for (const auto& [name, value] : json.fields()) {
     if (name == "name" && value.kind_case() == Value::kStringValue) {
@@ -284,6 +289,7 @@ absl::StatusOr<const ListValue*> ListMember(const Struct& json, const char* name
   return value == nullptr ? &ListValue::default_instance() : &value->list_value();
 }
 
+// Of all lists only the one of the datatype has elements.
 void WriteElements(const InputTensor& input, JsonWriter& json) {
   const InferTensorContents& contents = input.contents();
   for (const float value : contents.fp32_contents()) json.Float(value);

@@ -171,6 +171,7 @@ class SchemaReader {
     return RuleRef(any_);
   }
 
+  // One schema, wherever it is. `path` is its place as a JSON pointer, for errors.
   absl::StatusOr<Part> Read(const Json& schema, const std::string& path) {
     if (schema.IsBool()) {
       return schema.GetBool() ? Any() : Alternate({});
@@ -199,6 +200,8 @@ class SchemaReader {
     return ReadTypes(schema, path);
   }
 
+  // Every keyword is one of four: an annotation, which says nothing of the value; one of the five
+  // that Read looks for; one of a type; or an error.
   static absl::Status CheckKeywords(const Json& schema, const std::string& path) {
     static const std::set<absl::string_view> others = {"type",  "$ref",  "anyOf",
                                                        "allOf", "const", "enum"};
@@ -235,6 +238,8 @@ class SchemaReader {
     return absl::OkStatus();
   }
 
+  // Follows the pointer from the root, name by name. Two pointers to the same schema share its
+  // rule, and so does a schema that leads back to itself: the rule is there before it is read.
   absl::StatusOr<Part> ReadReference(const Json& value, const std::string& path) {
     if (!value.IsString() || value.GetStringLength() == 0 || value.GetString()[0] != '#') {
       return Fault(path, "is no reference into the schema ('#/...')");
@@ -271,6 +276,7 @@ class SchemaReader {
     return RuleRef(known->second);
   }
 
+  // The values of the list that are of the type, if one is given.
   static absl::StatusOr<Part> ReadEnum(const Json& schema, const Json& values,
                                        const std::string& path) {
     const auto type = schema.FindMember("type");
@@ -293,6 +299,8 @@ class SchemaReader {
     return Alternate(std::move(ways));
   }
 
+  // allOf of one schema, which generators write around a reference, is that schema. Of more than
+  // one the texts would be an intersection.
   absl::StatusOr<Part> ReadAnyOf(const Json& values, bool is_all, const std::string& path) {
     if (is_all && values.Size() > 1) {
       return Fault(path, "has more than one schema, which is not served");
@@ -305,6 +313,8 @@ class SchemaReader {
     return Alternate(std::move(ways));
   }
 
+  // An alternative for each type. Without a type, for each type that has one of its keywords;
+  // without keywords any value.
   absl::StatusOr<Part> ReadTypes(const Json& schema, const std::string& path) {
     std::vector<std::string> types;
     if (const auto type = schema.FindMember("type"); type != schema.MemberEnd()) {
@@ -380,6 +390,7 @@ class SchemaReader {
     return absl::OkStatus();
   }
 
+  // A pattern or a length, not both: their intersection is not built.
   static absl::StatusOr<Part> ReadString(const Json& schema, const std::string& path) {
     int least = 0;
     int most = kUnbounded;
@@ -408,6 +419,8 @@ class SchemaReader {
     return JsonString(*std::move(characters));
   }
 
+  // The tightest of the bounds, rounded to integers inwards; an exclusive bound that is an integer
+  // moves by one.
   static absl::StatusOr<Part> ReadInteger(const Json& schema, const std::string& path) {
     std::optional<int64_t> least;
     std::optional<int64_t> most;
@@ -508,6 +521,8 @@ class SchemaReader {
     return properties;
   }
 
+  // An object with properties has these, in the schema's order, and no others. One without
+  // properties is a map from any name to the values of additionalProperties.
   absl::StatusOr<Part> ReadObject(const Json& schema, const std::string& path) {
     const auto further = schema.FindMember("additionalProperties");
     const bool has_further = further != schema.MemberEnd();

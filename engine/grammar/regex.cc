@@ -121,6 +121,8 @@ class RegexReader {
     return Concat(std::move(parts));
   }
 
+  // One character of the pattern decides what begins here. A brace is a character where no bounds
+  // follow it.
   absl::StatusOr<Part> ReadAtom() {
     const size_t begin = at_;
     const char32_t code = pattern_[at_++];
@@ -158,6 +160,8 @@ class RegexReader {
     }
   }
 
+  // Groups only order alternatives: names are passed over, and whatever looks at text outside of
+  // the group is refused.
   absl::StatusOr<Part> ReadGroup(size_t begin) {
     if (Take('?')) {
       if (Sees('<') && (Sees('=', 1) || Sees('!', 1))) {
@@ -253,6 +257,8 @@ class RegexReader {
     return CodeSet{{code, code}};
   }
 
+  // Members and ranges up to ']'. A '-' at the end is a character, and a range has one character on
+  // both sides.
   absl::StatusOr<Part> ReadClass(size_t begin) {
     const bool is_negated = Take('^');
     CodeSet set;
@@ -287,6 +293,7 @@ class RegexReader {
     return options_.write(is_negated ? Complement(set) : set);
   }
 
+  // A character of a class, or an escape, which may be many.
   absl::StatusOr<CodeSet> ReadMember() {
     const size_t begin = at_;
     const char32_t code = pattern_[at_++];
@@ -330,6 +337,8 @@ class RegexReader {
     return std::make_pair(*least, most);
   }
 
+  // How often the atom is repeated; once without a quantifier. Repetitions in braces are bounded,
+  // since each is a copy of the atom.
   absl::StatusOr<Part> ReadQuantifier(Part atom) {
     const size_t begin = at_;
     std::pair<int, int> bounds = {1, 1};

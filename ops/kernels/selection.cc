@@ -74,6 +74,8 @@ struct ArgExtremeOp {
     return absl::OkStatus();
   }
 
+  // The index of the extreme element of one line; the first of equals, or the last if that is asked
+  // for.
   template <typename T>
   static int64_t Find(const Options& options, const T* in, int64_t count, int64_t stride) {
     int64_t best = 0;

@@ -144,6 +144,7 @@ class HeaderParser {
     return Invalid(".npy header has the unknown key '", key.substr(0, 20), "'");
   }
 
+  // A tuple: "()", "(3,)" with its comma, "(3, 80)".
   absl::Status TakeShape() {
     BW_RETURN_IF_ERROR(Expect("("));
     Shape shape;
@@ -233,6 +234,7 @@ absl::string_view CodeOf(DType dtype) {
 
 }  // namespace
 
+// The size is checked before memory is taken for the elements.
 absl::StatusOr<Tensor> ParseNpy(absl::string_view bytes) {
   BW_ASSIGN_OR_RETURN(const absl::string_view text, TakeHeader(bytes));
   BW_ASSIGN_OR_RETURN(const Header header, HeaderParser(text).Run());

@@ -134,6 +134,8 @@ TensorMetadata Batched(const TensorMetadata& tensor) {
   return batched;
 }
 
+// As Triton's clients expect a configuration: dynamic batching, or sequence batching where sources
+// may come in parts, since a configuration has one of the two.
 inference::ModelConfig Config(const engine::DecodeModel& model) {
   const v1::ModelDescription description = model.Describe();
   inference::ModelConfig config;
@@ -257,6 +259,9 @@ void Service::Infer(const absl::StatusOr<inference::ModelInferRequest>& request,
                        });
 }
 
+// Reads the request, then either gives it to the sequence that it names or runs it as one call. The
+// answer's tensors are made within the call (convert), so an answer that is too large fails the
+// call.
 void Service::InferNow(const absl::StatusOr<inference::ModelInferRequest>& request,
                        const serving::Caller& caller, Done done) {
   absl::StatusOr<InferJob> job = request.ok() ? ReadInferRequest(core_.models(), *request)

@@ -77,6 +77,10 @@ absl::StatusOr<ServedModelPtr> ModelRegistry::LoadVersion(const std::string& nam
   return std::make_shared<ServedModel>(std::move(model));
 }
 
+// What a folder has to serve: versions from the newest on until the policy's number is reached, and
+// those with labels. A version that is served already and did not change is taken over. If the
+// newest is broken, what was served is served on, and the folder has a fault; older versions take
+// its place only where nothing was served before.
 ModelRegistry::Found ModelRegistry::Look(const bundle::ModelFolder& folder, const Served& before,
                                          const std::function<bool()>& stopped) {
   Found found;
@@ -139,6 +143,8 @@ ModelRegistry::Found ModelRegistry::Look(const bundle::ModelFolder& folder, cons
   return found;
 }
 
+// A label goes with its version; one whose version is not served is listed as a failure, and is a
+// fault of the folder if clients use the label already.
 void ModelRegistry::TakeLabels(const std::string& name, const Served& before, Found& found) {
   for (const auto& [label, version] : found.policy.labels()) {
     const std::string number = absl::StrCat(version);
@@ -165,6 +171,8 @@ void ModelRegistry::TakeLabels(const std::string& name, const Served& before, Fo
   }
 }
 
+// Puts what was found in the place of what was served, at once for all versions. Two folders can't
+// serve one name; a folder whose model has another name now gives up the old one.
 absl::Status ModelRegistry::Serve(const std::string& folder, Found& found) {
   const std::string name = found.versions[0].model->name();
   Served served;
@@ -188,6 +196,8 @@ absl::Status ModelRegistry::Serve(const std::string& folder, Found& found) {
   return absl::OkStatus();
 }
 
+// One folder, anew: Look reads without the lock, which takes long, then Serve changes what is
+// served under it. With a fault nothing changes but the list of failures.
 absl::Status ModelRegistry::Update(const bundle::ModelFolder& folder,
                                    const std::function<bool()>& stopped) {
   Served before;
@@ -301,6 +311,8 @@ absl::Status ModelRegistry::Reload(const std::string& name) {
              : Update(*folder);
 }
 
+// Folders whose fingerprint changed are updated, new ones among them; folders that are gone are
+// forgotten.
 void ModelRegistry::Poll() {
   absl::MutexLock loading(&load_mutex_);
   const absl::StatusOr<std::vector<bundle::ModelFolder>> folders = FindFolders(paths_);

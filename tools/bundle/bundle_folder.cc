@@ -132,6 +132,8 @@ v1::EncoderConfig EncoderConfigOf(const std::string& graph, const ops::EncoderRo
   return config;
 }
 
+// Only what the server would not assume by itself: states of a loop are in the graph, a memory that
+// has the encoder output's name needs no line.
 v1::DecoderConfig DecoderConfigOf(const std::string& graph, const ops::DecoderRoles& roles) {
   v1::DecoderConfig config;
   config.set_graph(graph);
@@ -159,6 +161,7 @@ v1::CtcConfig CtcConfigOf(const ops::CtcRoles& roles, int32_t blank) {
   return config;
 }
 
+// States of predictors start with zeros in every toolkit.
 v1::TransducerConfig TransducerConfigOf(const std::string& predictor, const std::string& joiner,
                                         const ops::TransducerRoles& roles) {
   v1::TransducerConfig config;

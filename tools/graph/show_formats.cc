@@ -86,6 +86,9 @@ class Writer {
     json_.EndArray();
   }
 
+  // Everything of a node in one object: what it reads, by number; types and shapes of its outputs;
+  // attributes but for the name that the file gave the operator; the caller's note and the cost;
+  // bodies last.
   void WriteNode(const Graph& graph, int index) {
     const Node& node = graph.node(index);
     json_.BeginObject();
@@ -170,6 +173,8 @@ class Writer {
     json_.EndObject();
   }
 
+  // Numbers of inputs and results as the graph has them, -1 for one that is not there; the rules of
+  // inputs and outputs in their order.
   void WriteLoop(const Loop& loop) {
     constexpr absl::string_view kItems[] = {"together", "held", "apart"};
     json_.BeginObject();
@@ -365,6 +370,8 @@ class DotWriter {
     }
   }
 
+  // As a loop's, without a second time round: an edge into the body for each input and one back for
+  // each output.
   void WriteBranchEdges(const Branch& branch, const std::string& id, int body) {
     const std::string inside = BodyPrefix(id, body);
     for (size_t i = 0; i < branch.inputs.size(); ++i) {
@@ -376,6 +383,7 @@ class DotWriter {
     }
   }
 
+  // An edge has a label where a node has more than one output or input.
   void WriteInput(const Graph& graph, int index, size_t input, const std::string& prefix) {
     const Node& node = graph.node(index);
     const ValueId from = node.inputs[input];
