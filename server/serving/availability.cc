@@ -1,8 +1,8 @@
 // Look is the one place that decides: for each model whether its version is served and not in
 // quarantine, and from all of them the server's health. It runs under the mutex whenever a source
 // of news says that something changed (a registry's version, a quarantine, the phase), and on the
-// thread when a quarantine ends (next_look_). Tell passes on only what is new. Reports of load for
-// balancers are made when they are asked for.
+// thread when a quarantine ends (next_look_). The observer gets only what is new. Reports of load
+// for balancers are made when they are asked for.
 #include "server/serving/availability.h"
 
 #include <spdlog/spdlog.h>

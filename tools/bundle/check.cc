@@ -1,7 +1,7 @@
 // `beamwright-graph check PATH...`: Check goes over the paths. A folder is a bundle: CheckBundle
 // loads it as the server does, decodes a made-up request with it (TryBundle) and prints what was
-// found out about it (FactsOf). A file is a graph: CheckGraph reports every node that stands in the
-// way (ops::CheckFile). The exit code says whether all of them load.
+// found out about it (FactsOf). A file is a graph: CheckGraph reports every node that cannot
+// be loaded (ops::CheckFile). The exit code says whether all of them load.
 #include "tools/bundle/check.h"
 
 #include <filesystem>
