@@ -294,8 +294,7 @@ absl::Status SelfCheck(const ops::ExecutionContext& context, EncoderPart& encode
   absl::Status shorter;
   std::set<int64_t> failed = {0};
   for (const int length : LengthsToTry(encoder)) {
-    const absl::Status status =
-        CheckEncoder(context, encoder, length, num_tokens, random, encoder.apart);
+    absl::Status status = CheckEncoder(context, encoder, length, num_tokens, random, encoder.apart);
     if (status.ok()) {
       encoder.trial_length = length;
       encoder.least_length =

@@ -146,10 +146,11 @@ void StreamTranslateCall::Start(absl::StatusOr<v1::TranslateRequest> request) {
       std::move(request), caller,
       [self](v1::TranslateResponse part) { self->Add(std::move(part)); },
       [self](absl::StatusOr<v1::TranslateResponse> last) {
-        if (last.ok()) {
+        const absl::Status status = last.status();
+        if (status.ok()) {
           self->Add(*std::move(last));
         }
-        self->End(last.status());
+        self->End(status);
       });
 }
 

@@ -89,8 +89,8 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
 
   // Of requests (recognition_requests.cc). Each fails with what is wrong with the request.
   // As Dispatch; an error of the request, or an allocation that fails, is an error as well.
-  absl::Status Read(absl::StatusOr<v1::RecognizeRequest> request);
-  absl::Status Dispatch(v1::RecognizeRequest request);
+  absl::Status Read(const absl::StatusOr<v1::RecognizeRequest>& request);
+  absl::Status Dispatch(const v1::RecognizeRequest& request);
   absl::Status Open(const v1::RecognizeConfig& config);
   // What of the configuration is checked against the model: the second half of Open.
   absl::Status ReadConfig(const v1::RecognizeConfig& config);

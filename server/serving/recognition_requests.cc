@@ -124,7 +124,7 @@ void Recognition::ReadWaiting(absl::Status status) {
     if (!next.has_value()) {
       FinishNow();
     } else {
-      status = Read(*std::move(next));
+      status = Read(*next);
     }
   }
   room_();
@@ -135,17 +135,17 @@ void Recognition::Add(absl::StatusOr<v1::RecognizeRequest> request) {
   if (Defer(&request)) {
     return;
   }
-  if (const absl::Status status = Read(std::move(request)); !status.ok()) {
+  if (const absl::Status status = Read(request); !status.ok()) {
     End(status);
   }
 }
 
-absl::Status Recognition::Read(absl::StatusOr<v1::RecognizeRequest> request) {
-  return request.ok() ? status::OrOutOfMemory([&] { return Dispatch(*std::move(request)); })
+absl::Status Recognition::Read(const absl::StatusOr<v1::RecognizeRequest>& request) {
+  return request.ok() ? status::OrOutOfMemory([&] { return Dispatch(*request); })
                       : request.status();
 }
 
-absl::Status Recognition::Dispatch(v1::RecognizeRequest request) {
+absl::Status Recognition::Dispatch(const v1::RecognizeRequest& request) {
   using Kind = v1::RecognizeRequest::KindCase;
   if (phase_ == Phase::kNew) {
     return request.kind_case() == Kind::kConfig
