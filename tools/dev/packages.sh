@@ -19,7 +19,7 @@ lint_packages=(clang-format clang-tidy libomp-16-dev shellcheck python3)
 # Sources of libraries that have no archives in the distribution: deploy/portable/libraries.sh.
 portable_packages=(dpkg-dev patch make binutils python3 cmake libzip4)
 image_packages=(buildah ca-certificates)
-release_packages=(python3 python3-venv)
+release_packages=(python3 python3-venv dpkg-dev)
 # The compiler, and what runs what it makes; libraries for arm64 are unpacked into build/aarch64-sysroot.
 aarch64_packages=(g++-aarch64-linux-gnu qemu-user)
 check_packages=(debootstrap lintian)
