@@ -36,6 +36,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kTableName[] = "results.tsv";
+
 struct RecognizeFlags {
   std::vector<std::string> files;
   FeatureFlags features;
@@ -253,6 +255,22 @@ absl::StatusOr<std::vector<Recording>> WithFilesOfFolders(const std::vector<std:
   return recordings;
 }
 
+// Without what an earlier call wrote, where --output-dir is the recordings' own folder.
+void RemoveAnswers(const RecognizeFlags& flags, std::vector<Recording>& recordings) {
+  std::error_code error;
+  const auto whole = [&error](const fs::path& path) { return fs::weakly_canonical(path, error); };
+  const fs::path folder = flags.output_dir;
+  std::set<fs::path> written = {whole(folder / kTableName)};
+  for (const Recording& recording : recordings) {
+    written.insert(whole(folder / (recording.name + flags.Extension())));
+  }
+  recordings.erase(std::remove_if(recordings.begin(), recordings.end(),
+                                  [&](const Recording& recording) {
+                                    return written.count(whole(recording.path)) > 0;
+                                  }),
+                   recordings.end());
+}
+
 // What the table says of a recording.
 struct RecordingResult {
   double seconds = 0;
@@ -279,7 +297,7 @@ class ResultTable {
  public:
   static absl::StatusOr<ResultTable> Open(const std::string& folder) {
     ResultTable table;
-    table.path_ = fs::path(folder) / "results.tsv";
+    table.path_ = fs::path(folder) / kTableName;
     std::ifstream before(table.path_);
     std::string line;
     bool is_cut = false;  // the last line, in the middle
@@ -398,10 +416,11 @@ absl::Status RecognizeInto(Client& client, const RecognizeFlags& flags, const Re
 // Recordings one after the other, each into a file of --output-dir; those whose file is there are
 // done.
 int RecognizeBatch(const CLI::App& command, Client& client, const RecognizeFlags& flags) {
-  const auto recordings = WithFilesOfFolders(flags.files);
+  auto recordings = WithFilesOfFolders(flags.files);
   if (!recordings.ok()) {
     return UsageError(command, recordings.status().message());
   }
+  RemoveAnswers(flags, *recordings);
   std::error_code error;
   fs::create_directories(flags.output_dir, error);
   if (error) {

@@ -470,11 +470,12 @@ TEST_F(RecognizeTest, AFolderOfRecordingsIsGoneOnWith) {
   WriteWav(recordings + "/a.wav", {5, 9});
   WriteWav(recordings + "/inner/b.wav", {3});
   std::ofstream(recordings + "/c.wav") << "no recording";
-  const auto run = [&] {
-    return client::Beamwright({"recognize", recordings, "--vtt", "--output-dir", answers,
-                               "--server", server_->address(), "--model", "tones"},
+  const auto run_into = [&](const std::string& folder) {
+    return client::Beamwright({"recognize", recordings, "--vtt", "--output-dir", folder, "--server",
+                               server_->address(), "--model", "tones"},
                               "");
   };
+  const auto run = [&] { return run_into(answers); };
   const client::ProcessResult first = run();
   EXPECT_EQ(first.exit_code, 1) << first.err;
   EXPECT_THAT(first.err, HasSubstr("1/3 " + recordings + "/a.wav\n"));
@@ -502,6 +503,9 @@ TEST_F(RecognizeTest, AFolderOfRecordingsIsGoneOnWith) {
   EXPECT_THAT(second.err, HasSubstr("1 recognised, 2 were there, 0 failed\n"));
   const auto c = testing::MatchesRegex("c.wav\t[0-9.]+\t1\t[01]\\.[0-9]+\tt7\t");
   EXPECT_THAT(table(), ElementsAre(heading, a, c, b, ""));
+  // Into the recordings' own folder: what the first call wrote is no recording.
+  EXPECT_THAT(run_into(recordings).err, HasSubstr("3 recognised, 0 were there, 0 failed\n"));
+  EXPECT_THAT(run_into(recordings).err, HasSubstr("0 recognised, 3 were there, 0 failed\n"));
 }
 
 }  // namespace
