@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -104,6 +105,7 @@ class RecognitionTest : public ::testing::Test {
  protected:
   RecognitionTest() {
     sound::WriteTonesBundle(temp_.path(), "tones");
+    sound::WriteTonesChunksBundle(temp_.path(), "chunks");
     WriteNemoBundle(temp_.path());
     WriteTonesWith(temp_.path(), "heard", "sound { activity: \"activity.onnx\" }");
     std::filesystem::copy_file(Data("activity.onnx"), temp_.path() + "/heard/1/activity.onnx");
@@ -376,29 +378,55 @@ TEST_F(RecognitionTest, TextsAreRewritten) {
   EXPECT_EQ(Recognize(config, samples).status.code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Keywords: a closed list, of which what was not said is not sure.
-TEST_F(RecognitionTest, KeywordsAreSure) {
-  v1::RecognizeConfig config;
-  config.set_model("tones");
-  config.mutable_endpoint()->set_pause_ms(600);
-  for (const char* const keyword : {"t3", "t8 t12"}) {
-    config.mutable_options()->add_allowed_sequences()->set_text(keyword);
-  }
-  const std::vector<float> pause = Noise(1.5, 1e-4F);
-  const Answer answer = Recognize(
-      config,
-      Joined({sound::Tones({8, 12}), pause, sound::Tones({17, 15, 19}), pause, sound::Tones({3})}));
-  ASSERT_TRUE(answer.status.ok()) << answer.status;
-  ASSERT_EQ(answer.segments.size(), 3U);
-  std::vector<std::string> sure;
-  for (const v1::RecognizedSegment& segment : answer.segments) {
-    double confidence = segment.words().empty() ? 0 : 1;
-    for (const v1::Word& word : segment.words()) {
-      confidence = std::min(confidence, word.confidence());
+// A keyword whose words all have this confidence, and when it was said.
+struct Spotted {
+  std::string text;
+  double begin_ms;
+  double end_ms;
+};
+
+std::vector<Spotted> KeywordsAbove(double threshold,
+                                   const std::vector<v1::RecognizedSegment>& segments) {
+  std::vector<Spotted> found;
+  for (const v1::RecognizedSegment& segment : segments) {
+    const auto& words = segment.words();
+    if (!words.empty() && std::all_of(words.begin(), words.end(), [&](const v1::Word& word) {
+          return word.confidence() >= threshold;
+        })) {
+      found.push_back({TextOf(segment), words[0].begin_ms(), words.rbegin()->end_ms()});
     }
-    sure.push_back(confidence > 0.5 ? TextOf(segment) : "");
   }
-  EXPECT_THAT(sure, ElementsAre("t8 t12", "", "t3"));
+  return found;
+}
+
+// Keywords: a closed list, of which what was not said is not sure. A model that reads whole
+// sources, whose sound is cut in pauses, and one that reads chunk by chunk.
+TEST_F(RecognitionTest, KeywordsAreSure) {
+  const std::vector<float> pause = Noise(1.5, 1e-4F);
+  const std::vector<float> samples =
+      Joined({sound::Tones({8, 12}), pause, sound::Tones({17, 15, 19}), pause, sound::Tones({3})});
+  for (const char* const model : {"tones", "chunks"}) {
+    SCOPED_TRACE(model);
+    v1::RecognizeConfig config;
+    config.set_model(model);
+    config.mutable_endpoint()->set_pause_ms(600);
+    for (const char* const keyword : {"t3", "t8 t12"}) {
+      config.mutable_options()->add_allowed_sequences()->set_text(keyword);
+    }
+    const Answer answer = Recognize(config, samples);
+    ASSERT_TRUE(answer.status.ok()) << answer.status;
+    const std::vector<Spotted> sure = KeywordsAbove(0.3, answer.segments);
+    ASSERT_EQ(sure.size(), 2U);
+    EXPECT_EQ(sure[0].text, "t8 t12");
+    EXPECT_NEAR(sure[0].begin_ms, 100, 130);
+    EXPECT_NEAR(sure[0].end_ms, 400, 130);
+    EXPECT_EQ(sure[1].text, "t3");
+    EXPECT_NEAR(sure[1].begin_ms, 4250, 130);
+    EXPECT_NEAR(sure[1].end_ms, 4400, 130);
+    // What was heard in the middle is among the keywords, but below the threshold.
+    EXPECT_EQ(KeywordsAbove(0, answer.segments).size(), 3U);
+    EXPECT_TRUE(KeywordsAbove(1.01, answer.segments).empty());
+  }
 }
 
 TEST_F(RecognitionTest, LanguagesAreForModelsThatNameThem) {
