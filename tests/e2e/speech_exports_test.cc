@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -86,7 +87,8 @@ class SpeechExportsTest : public ::testing::Test {
     const std::string repository = ops::testing_tools::TempPath("speech_exports");
     const auto init = [&](const std::string& model, const std::vector<std::string>& graphs,
                           const std::string& folder = "", const char* steps = kTogether,
-                          const char* encodes = kEncodesTogether) {
+                          const char* encodes = kEncodesTogether,
+                          const std::vector<std::string>& flags = {}) {
       const std::string bundle = absl::StrCat(repository, "/", model, "/1");
       fs::create_directories(bundle);
       std::vector<std::string> command = {BEAMWRIGHT_GRAPH_PROGRAM, "init"};
@@ -95,6 +97,7 @@ class SpeechExportsTest : public ::testing::Test {
             (SpeechExports() / (folder.empty() ? model + "/optimum" : folder) / graph).string());
       }
       command.insert(command.end(), {"--out", bundle, "--name", model});
+      command.insert(command.end(), flags.begin(), flags.end());
       const ops::testing_tools::Outcome outcome = ops::testing_tools::RunProgram(command);
       EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
       EXPECT_THAT(outcome.output, HasSubstr(steps));
@@ -108,6 +111,9 @@ class SpeechExportsTest : public ::testing::Test {
     init("whisper_static", {"optimum/encoder_model.onnx", "static/decoder_model.onnx"},
          "whisper_speech", "steps rows one at a time");
     init("canary_speech", {"encoder.onnx", "decoder.onnx"}, "canary_speech/nemo");
+    init("wenet", {"encoder.onnx", "ctc.onnx"}, "../../frames/exports/wenet", kTogether,
+         "encodes sources one at a time",
+         {"--tokens", testing_support::TestData("frames/exports/wenet/units.txt")});
     server_ = new ServerProcess({"--model-repository", repository});
     ASSERT_GT(server_->WaitForPort(), 0) << server_->log();
   }
@@ -118,13 +124,14 @@ class SpeechExportsTest : public ::testing::Test {
 
   // Of samples of 16 bits at 16 kHz, in pieces of a tenth of a second. Stable text is checked.
   static std::vector<v1::RecognizedSegment> Recognize(const std::string& samples,
-                                                      const std::string& pattern = "") {
+                                                      const std::string& pattern = "",
+                                                      const std::string& model = "whisper_speech") {
     const auto stub = v1::RecognizeService::NewStub(Connect(server_->address()));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
     const auto stream = stub->Recognize(&context);
     v1::RecognizeRequest request;
-    request.mutable_config()->set_model("whisper_speech");
+    request.mutable_config()->set_model(model);
     request.mutable_config()->mutable_audio();
     if (!pattern.empty()) {
       request.mutable_config()->mutable_options()->set_regex(pattern);
@@ -302,6 +309,38 @@ TEST_F(SpeechExportsTest, CanaryTranscribesAsOnnxRuntime) {
     texts.insert(reply->body);
   }
   EXPECT_GT(texts.size(), 8U);
+}
+
+// Streams at the same time have the text of each recording alone and as a whole; what that is,
+// tests/tools/bundle/frame_answers_test.cc compares with ONNX Runtime's.
+TEST_F(SpeechExportsTest, WeNetStreamsAsItDecodes) {
+  const auto stub = v1::DecodeService::NewStub(Connect(server_->address()));
+  std::vector<std::string> recordings;
+  std::vector<std::string> texts;
+  for (const char* const file : {"spoken-1.wav", "spoken-2.wav", "spoken-3.wav"}) {
+    recordings.push_back(Content(fs::path(kSpokenDigits) / file).substr(kWavHeaderBytes));
+    v1::DecodeRequest request;
+    request.set_model("wenet");
+    request.add_sources()->mutable_audio()->set_data(recordings.back());
+    const auto [status, response] = Decode(*stub, request);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    texts.push_back(response.results(0).decoded().hypotheses(0).text());
+    EXPECT_GT(texts.back().size(), 4U);
+  }
+  std::vector<std::string> streamed(3 * recordings.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < streamed.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto segments = Recognize(recordings[i % recordings.size()], "", "wenet");
+      streamed[i] = segments.size() == 1 ? segments[0].hypotheses(0).text() : "";
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (size_t i = 0; i < streamed.size(); ++i) {
+    EXPECT_EQ(streamed[i], texts[i % texts.size()]);
+  }
 }
 
 TEST_F(SpeechExportsTest, TrocrDecodesAsTransformersGenerates) {

@@ -35,6 +35,7 @@ NOTHING = -math.inf
 # Of encoders that are read chunk by chunk.
 TAIL = 3
 SILENCE = -15.942385
+POSITIONS = 256  # of WeNet's table
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
@@ -298,6 +299,44 @@ def ctc(output: str, blank: int, path: str = "model.onnx") -> Callable[[Path, np
     return build
 
 
+def wenet(folder: Path, features: np.ndarray) -> Ctc:
+    """encoder.onnx and ctc.onnx of WeNet's exporter, chunk by chunk, as its own check of the export calls them."""
+    encoder = session(folder / "encoder.onnx")
+    chunk, cached, shift, window = 16, 64, 64, 67
+    feed = {"att_cache": np.zeros((2, 2, cached, 16), np.float32),
+            "cnn_cache": np.zeros((2, 1, 16, 7), np.float32),
+            "required_cache_size": np.array(cached, np.int64)}
+    runs = math.ceil(len(features) / shift)
+    padded = np.full(((runs - 1) * shift + window, 80), SILENCE, np.float32)
+    padded[:len(features)] = features
+    heard = np.zeros((1, 1, cached + chunk), bool)
+    frames = []
+    for run in range(runs):
+        heard[:, :, -chunk * (run + 1):] = True
+        # The place of a chunk stays where the table of positions ends.
+        offset = np.array(min(cached + run * chunk, POSITIONS - chunk), np.int64)
+        out, feed["att_cache"], feed["cnn_cache"] = encoder.run(
+            ["output", "r_att_cache", "r_cnn_cache"],
+            feed | {"offset": offset, "att_mask": heard,
+                    "chunk": padded[None, run * shift:run * shift + window]})
+        frames.append(out[0])
+    return ctc_of_wenet(folder, np.concatenate(frames))
+
+
+def ctc_of_wenet(folder: Path, frames: np.ndarray) -> Ctc:
+    probs = session(folder / "ctc.onnx").run(None, {"hidden": frames[None]})[0][0]
+    return Ctc(probs.astype(np.float64), 0)
+
+
+def wenet_whole(folder: Path, features: np.ndarray) -> Ctc:
+    encoder = session(folder / "encoder.onnx")
+    feed = {"chunk": features[None]}
+    for port in encoder.get_inputs()[1:]:
+        shape = [size if isinstance(size, int) else 0 for size in port.shape]
+        feed[port.name] = np.zeros(shape, np.int64 if "int64" in port.type else np.float32)
+    return ctc_of_wenet(folder, encoder.run(["output"], feed)[0][0])
+
+
 @dataclass
 class Case:
     """A model of the folder `name`, and the shape of its sources for a length."""
@@ -329,6 +368,9 @@ CASES = [
     Case("ctc_icefall", ctc("log_probs", 0, "model.int8.onnx"), rows_first, "answers.int8.jsonl"),
     Case("ctc_nemo", ctc("logprobs", -1), bins_first),
     Case("ctc_wav2vec", ctc("logits", 0), lambda length: (20 * length,)),
+    Case("wenet", wenet, rows_first, lengths=(30, 67, 150, 330)),
+    Case("wenet_whole", wenet_whole, rows_first, lengths=(9, 40, 110)),
+    Case("wenet_sherpa", ctc("log_probs", 0), rows_first, lengths=(9, 40, 110)),
     Case("ocr_crnn", ctc("output", 0), lambda length: (1, 32, 4 * length)),
     Case("ocr_paddle", ctc("softmax_0.tmp_0", 0), lambda length: (3, 48, 2 * length)),
 ]

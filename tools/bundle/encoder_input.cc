@@ -148,7 +148,8 @@ std::string FunAsr(const Encoder& encoder, SoundFacts& facts) {
 }
 
 std::string WeNet(const Encoder& encoder, SoundFacts& facts) {
-  if (encoder.Value("model_author") != "wenet" || encoder.width != 80) {
+  const bool is_own = encoder.Number("decoding_window") > 0 && encoder.Number("feature_size") > 0;
+  if ((encoder.Value("model_author") != "wenet" && !is_own) || encoder.width != 80) {
     return "";
   }
   facts.config.set_integer_scale(true);

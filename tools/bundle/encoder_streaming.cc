@@ -280,14 +280,21 @@ int NumberOf(const ops::Metadata& metadata, const char* key) {
 }  // namespace
 
 std::optional<ChunkFacts> FindChunks(const ops::Metadata& metadata) {
-  const struct {
-    const char* chunk;
-    const char* shift;
-    bool is_nemo;
-  } kinds[] = {{"T", "decode_chunk_len", false}, {"window_size", "chunk_shift", true}};
-  for (const auto& kind : kinds) {
-    const ChunkFacts facts = {NumberOf(metadata, kind.chunk), NumberOf(metadata, kind.shift),
-                              kind.is_nemo};
+  // WeNet's exporter and sherpa-onnx's script give it two names.
+  const int subsampling = NumberOf(metadata, "subsampling_rate") > 0
+                              ? NumberOf(metadata, "subsampling_rate")
+                              : NumberOf(metadata, "subsampling_factor");
+  const int64_t shift = int64_t{subsampling} * NumberOf(metadata, "chunk_size");
+  const int64_t window = shift - subsampling + NumberOf(metadata, "right_context") + 1;
+  constexpr int64_t kMost = 10'000;
+  const bool is_wenet = shift > 0 && shift <= kMost && window <= kMost;
+  for (const ChunkFacts& facts :
+       {ChunkFacts{NumberOf(metadata, "T"), NumberOf(metadata, "decode_chunk_len"), false,
+                   "T and decode_chunk_len"},
+        ChunkFacts{NumberOf(metadata, "window_size"), NumberOf(metadata, "chunk_shift"), true,
+                   "window_size and chunk_shift"},
+        ChunkFacts{is_wenet ? static_cast<int>(window) : 0, is_wenet ? static_cast<int>(shift) : 0,
+                   false, "chunk_size, subsampling and right_context"}}) {
     if (facts.shift > 0 && facts.chunk >= facts.shift) {
       return facts;
     }
@@ -303,10 +310,9 @@ v1::StreamingConfig StreamingConfigOf(const ChunkFacts& facts,
   config.set_shift(facts.shift);
   const int tail = TailOf(facts.chunk);
   config.set_tail(tail);
-  reasons.push_back(
-      absl::StrCat("the encoder reads a source chunk by chunk, ", facts.chunk, " frames, the next ",
-                   facts.shift, " later: metadata has ",
-                   facts.is_nemo ? "window_size and chunk_shift" : "T and decode_chunk_len"));
+  reasons.push_back(absl::StrCat("the encoder reads a source chunk by chunk, ", facts.chunk,
+                                 " frames, the next ", facts.shift, " later: metadata has ",
+                                 facts.keys));
   if (facts.is_nemo) {
     config.set_silence(kNemoSilence);
   }

@@ -48,11 +48,13 @@ absl::StatusOr<std::string> StartAtZero(const std::string& onnx, const ops::Grap
 // by chunk (docs/speech.md).
 
 // What a file's metadata says of its chunks: T and decode_chunk_len of icefall's, window_size and
-// chunk_shift of NeMo's as sherpa-onnx's scripts write them. None: nothing that makes sense.
+// chunk_shift of NeMo's as sherpa-onnx's scripts write them, chunk_size, subsampling and right
+// context of WeNet's. None: nothing that makes sense.
 struct ChunkFacts {
   int chunk = 0;
   int shift = 0;
   bool is_nemo = false;
+  const char* keys = "";  // of the metadata
 };
 std::optional<ChunkFacts> FindChunks(const ops::Metadata& metadata);
 

@@ -395,8 +395,8 @@ class Initialiser {
   std::vector<KnownPair> pairs_;
 };
 
-// Refuses WeNet's encoder for streams: its ports look like a decoder's, and its caller has to
-// compute masks and offsets for each chunk.
+// Refuses WeNet's encoder for streams as sherpa-onnx's script writes it: its ports look like a
+// decoder's, and its caller has to compute masks and offsets for each chunk.
 absl::Status CheckStreams(const InitOptions& options) {
   const std::string& path = options.encoder.empty() ? options.decoder : options.encoder;
   const ops::Metadata metadata = MetadataOf(path);
@@ -406,9 +406,10 @@ absl::Status CheckStreams(const InitOptions& options) {
   };
   return is("model_type", "wenet_ctc") && is("comment", "streaming")
              ? Invalid("'", path,
-                       "': is WeNet's encoder for streams, whose caller computes masks for each "
-                       "chunk; give the encoder for whole sources (export-onnx.py in sherpa-onnx's "
-                       "scripts), which is served with streams of sound, cut in pauses")
+                       "': is WeNet's encoder for streams by sherpa-onnx's script, whose caller "
+                       "computes masks for each chunk; give encoder.onnx and ctc.onnx of WeNet's "
+                       "own exporter (wenet/bin/export_onnx_cpu.py --chunk_size 16 "
+                       "--num_decoding_left_chunks 4)")
              : absl::OkStatus();
 }
 

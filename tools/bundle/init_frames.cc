@@ -114,6 +114,9 @@ absl::StatusOr<GraphFiles> SortFiles(const InitOptions& options) {
   if (!options.joiner.empty()) {
     return GraphFiles{options.encoder, options.decoder, options.joiner, false};
   }
+  if (IsWeNet(options)) {
+    return GraphFiles{options.encoder.empty() ? options.decoder : options.encoder, "", "", false};
+  }
   std::optional<Graph> last = Peek(options.decoder);
   const bool reads_tokens = last.has_value() && !ops::ReadsNoTokens(*last);
   if (options.kind == InitKind::kTags || IsTagger(options, last)) {
@@ -406,7 +409,7 @@ bool SearchesByFrames(const InitOptions& options) {
     return false;
   }
   if (options.kind != InitKind::kGuess || !options.joiner.empty() || !options.blank.empty() ||
-      !options.durations.empty() || !options.transitions.empty()) {
+      !options.durations.empty() || !options.transitions.empty() || IsWeNet(options)) {
     return true;
   }
   const std::optional<Graph> last = Peek(options.decoder);

@@ -132,6 +132,29 @@ absl::Status TakeStatesAway(const std::string& path, const std::string& name, Gr
   return absl::OkStatus();
 }
 
+// Replaces the file of a WeNet encoder by one whose caller computes nothing, with the CTC output.
+absl::Status TakeWeNet(const InitOptions& options, const std::string& name, Graph& graph,
+                       Files& files, std::vector<std::string>& reasons) {
+  if (options.decoder == options.encoder) {
+    return Invalid("'", options.encoder,
+                   "' is one of two files of WeNet's exporter: give encoder.onnx and ctc.onnx");
+  }
+  BW_ASSIGN_OR_RETURN(const std::string head, ReadFile(options.decoder));
+  absl::StatusOr<std::string> changed =
+      WeNetEncoder(files[name], head, MetadataOf(options.encoder));
+  if (!changed.ok()) {
+    return Annotate(changed.status(), absl::StrCat("'", options.encoder, "'"));
+  }
+  reasons.push_back(
+      "WeNet's encoder: the bundle's file computes offset and mask, as WeNet's programs do for "
+      "each "
+      "chunk, and has the CTC output of the second file; decoder.onnx, which rescores texts, is "
+      "not "
+      "used");
+  BW_ASSIGN_OR_RETURN(graph, TakeChangedGraph(options.encoder, name, *std::move(changed), files));
+  return absl::OkStatus();
+}
+
 // Removes the input for the initial state of an encoder forward(input, hidden), which is called
 // with zeros.
 absl::Status TakeZerosAway(const std::string& path, const std::string& name,
@@ -379,6 +402,9 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
   EncoderSide side;
   std::string name;
   BW_ASSIGN_OR_RETURN(side.graph, TakeGraph(options.encoder, "encoder", files, name));
+  if (from_zero && IsWeNet(options)) {
+    BW_RETURN_IF_ERROR(TakeWeNet(options, name, side.graph, files, reasons));
+  }
   std::optional<v1::StreamingConfig> streaming;
   if (from_zero) {
     BW_RETURN_IF_ERROR(

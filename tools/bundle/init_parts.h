@@ -100,6 +100,17 @@ absl::StatusOr<ExportSettings> TakeCanarySettings(InitOptions& options);
 // InvalidArgument: it is another graph.
 absl::StatusOr<std::string> CanaryStep(const std::string& decoder);
 
+// WeNet's two files, encoder.onnx and ctc.onnx of its exporter.
+
+// By the metadata of the first file.
+bool IsWeNet(const InitOptions& options);
+
+// The encoder's content with the CTC output (`head`, the other file's content), without inputs that
+// its caller computes: it has states in their place, or is for whole sources. InvalidArgument: the
+// chunks' cache has no bound, or the files are others.
+absl::StatusOr<std::string> WeNetEncoder(const std::string& encoder, const std::string& head,
+                                         const ops::Metadata& metadata);
+
 }  // namespace beamwright::tools
 
 #endif  // BEAMWRIGHT_TOOLS_BUNDLE_INIT_PARTS_H_

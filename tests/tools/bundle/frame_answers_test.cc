@@ -11,6 +11,7 @@
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -79,6 +80,9 @@ std::vector<Exported> AllExported() {
        kOf8Bits},
       {"ctc_nemo", "ctc_nemo", {"model"}, "tokens.txt"},
       {"ctc_wav2vec", "ctc_wav2vec", {"model"}, "vocab.json"},
+      {"wenet", "wenet", {"encoder", "ctc"}, "units.txt"},
+      {"wenet_whole", "wenet_whole", {"encoder", "ctc"}, "units.txt"},
+      {"wenet_sherpa", "wenet_sherpa", {"model"}, "units.txt"},
       {"ocr_crnn", "ocr_crnn", {"model"}, "alphabet.txt"},
       {"ocr_paddle", "ocr_paddle", {"model"}, "dict.txt"},
       {"g2p_en_ctc", "", {}, "", "g2p-en-ctc.jsonl", 2e-4, -1, true},
@@ -206,6 +210,40 @@ TEST_P(FrameAnswersTest, TheBestAnswerIsThatOfASlowSearch) {
     EXPECT_THAT(best->tokens(), ::testing::ElementsAreArray(question.tokens));
     EXPECT_NEAR(best->full_log_prob(), question.full_log_prob, GetParam().tolerance);
     EXPECT_EQ(best->token_frames_size(), best->tokens_size());
+  }
+}
+
+// The bytes of all hypotheses.
+std::string HypothesesOf(const v1::Decoded& decoded) {
+  std::string bytes;
+  for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
+    absl::StrAppend(&bytes, hypothesis.SerializeAsString(), "\n");
+  }
+  return bytes;
+}
+
+// Sources of different lengths at the same time get the bits that each gets alone.
+TEST_P(FrameAnswersTest, NeighboursChangeNothing) {
+  std::vector<std::string> alone;
+  for (const Question& question : questions_) {
+    const auto decoded = engine_->DecodeAndWait(model_, question.source, question.options);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    alone.push_back(HypothesesOf(*decoded));
+  }
+  std::vector<std::string> together(2 * questions_.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < together.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const Question& question = questions_[i % questions_.size()];
+      const auto decoded = engine_->DecodeAndWait(model_, question.source, question.options);
+      together[i] = decoded.ok() ? HypothesesOf(*decoded) : decoded.status().ToString();
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (size_t i = 0; i < together.size(); ++i) {
+    EXPECT_TRUE(together[i] == alone[i % alone.size()]) << i;
   }
 }
 

@@ -513,12 +513,36 @@ TEST(MadeModelsTest, ARefusalSaysWhatIsServedInItsPlace) {
   EXPECT_THAT(refusal(doubles), HasSubstr("export the model in f32 (in PyTorch after "
                                           "model.float())"));
   // As sherpa-onnx's script marks it; the last brace is the metadata's.
+  const std::string offset = Port("input", "offset", 7, {"1"}) +
+                             Port("output", "output", 7, {"1"}) +
+                             Node("Identity", {"offset"}, "output");
   const std::string wenet =
-      Written("wenet", Port("input", "offset", 7, {"1"}) + Port("output", "y", 7, {"1"}) +
-                           Node("Identity", {"offset"}, "y") +
+      Written("wenet", offset +
                            "} metadata_props { key: 'model_type' value: 'wenet_ctc' } "
                            "metadata_props { key: 'comment' value: 'streaming' ");
-  EXPECT_THAT(refusal(wenet), HasSubstr("give the encoder for whole sources (export-onnx.py"));
+  EXPECT_THAT(refusal(wenet), HasSubstr("give encoder.onnx and ctc.onnx of WeNet's own exporter"));
+  // As WeNet's exporter marks it.
+  const auto chunks = [&](const std::string& left_chunks) {
+    return Written("wenet" + left_chunks,
+                   offset +
+                       "} metadata_props { key: 'chunk_size' value: '16' } "
+                       "metadata_props { key: 'decoding_window' value: '67' } "
+                       "metadata_props { key: 'left_chunks' value: '" +
+                       left_chunks + "' ");
+  };
+  EXPECT_THAT(refusal(chunks("4")), HasSubstr("is one of two files of WeNet's exporter"));
+  const auto both = [&](const std::string& left_chunks) {
+    InitOptions options;
+    options.encoder = chunks(left_chunks);
+    options.decoder = wenet;
+    options.target_vocab = Vocabulary("<blk>\na\nb\nc\n");
+    options.out = ops::testing_tools::TempPath("made-refused");
+    std::ostringstream output;
+    return std::string(InitBundle(options, output).message());
+  };
+  EXPECT_THAT(both("-1"), HasSubstr("see all sound before them; export it with"));
+  EXPECT_THAT(both("0"), HasSubstr("see no chunk before them; export it with"));
+  EXPECT_THAT(both("4"), HasSubstr("there is no input 'att_cache'"));
   // As transformers 5.24's OnnxExporter names the ports of a Whisper's step.
   const std::string cache = "put.cache.self_attention_cache.layers.0.keys";
   const std::string step =
