@@ -277,7 +277,8 @@ bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
       if (ticket.cost > room.max_cost) {
         continue;
       }
-      if (num_wide_ >= room.num_wide && IsWide(ticket.rows, ticket.is_stream) && !IsOnly(ticket)) {
+      if (ticket.wide_rows > 0 && wide_rows_ > 0 &&
+          ticket.wide_rows > room.rows_of_wide - wide_rows_ && !IsOnly(ticket)) {
         continue;  // passed over, however many such clients there are
       }
       if (!MustLeave(ticket, room)) {
@@ -437,7 +438,8 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place&
 
 std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> ticket) {
   const uint64_t client = ClientOf(*ticket);
-  num_wide_ += IsWide(ticket->rows, ticket->is_stream) ? 1 : 0;
+  ticket->wide_rows = IsOnly(*ticket) ? 0 : ticket->wide_rows;
+  wide_rows_ += ticket->wide_rows;
   if (client != 0) {
     Counts& counts = by_client_[client];
     ++counts.taken;
@@ -510,11 +512,11 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
 }
 
 bool FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t client,
-                      bool is_stream) {
+                      bool is_stream, int wide_rows) {
   Party& party = parties_.find(tenant == nullptr ? "" : tenant->name)->second;
   --party.running;
   party.running_rows -= rows;
-  num_wide_ -= IsWide(rows, is_stream) ? 1 : 0;
+  wide_rows_ -= wide_rows;
   const uint64_t id = ClientOf(call, client);
   if (const auto counted = by_call_.find(call);
       counted != by_call_.end() && --counted->second.running == 0) {

@@ -53,6 +53,7 @@ struct Ticket {
   uint64_t client = 0;        // 0: the call is its own client
   int rows = 1;               // while it runs, of its tenant's
   bool is_stream = false;     // if not, rows are also of the engine's
+  int wide_rows = 0;          // of Room::rows_of_wide; Pop makes it 0 if its client has no other
   int64_t running_bytes = 0;  // while it runs, of the engine's budget
   int64_t waiting_bytes = 0;  // while it waits
   double cost = 1;            // rows x steps expected; at least 1
@@ -79,7 +80,6 @@ class FairQueue {
   // (status/fault.h) and, where that is known, the time until there is room.
   absl::Status Push(std::unique_ptr<Ticket>& ticket, absl::Time now);
 
-  static constexpr int kWide = 64;
   // A step has work for each source besides that for its rows.
   static constexpr int kNarrow = 8;
   // How many tickets pass one that waits for bytes of running calls.
@@ -98,8 +98,9 @@ class FairQueue {
     // Of a client with more than one source, streams aside; a source counts as kNarrow rows at
     // least.
     int rows_of_client = std::numeric_limits<int>::max();
-    // Of tickets with more than kWide rows, of such clients, how many may run.
-    int num_wide = std::numeric_limits<int>::max();
+    // Of such clients, all wide rows that run; any number if they are of one ticket. Steps with
+    // more of them would be long, and others wait for them.
+    int rows_of_wide = std::numeric_limits<int>::max();
     // Tickets of more cost leave rows_kept_for_light free; where one waits for rows, tickets of
     // this cost at most may pass it, with rows_of_light rows in all.
     double light_cost = 0;
@@ -113,10 +114,11 @@ class FairQueue {
   };
   // The next one that fits into `room`, which from now on counts as running; null without one.
   std::unique_ptr<Ticket> Pop(const Room& room);
-  // A ticket of Pop has ended: its tenant, rows, call and client, and whether it was a stream.
+  // A ticket of Pop has ended: its tenant, rows, call and client, whether it was a stream, and the
+  // wide rows that Pop left it.
   // Returns whether it was a source that came alone: its client had no other one meanwhile.
   bool Ended(const TenantPtr& tenant, int rows, uint64_t call = 0, uint64_t client = 0,
-             bool is_stream = false);
+             bool is_stream = false, int wide_rows = 0);
 
   // Takes out the tickets that are cancelled or past their deadline.
   std::vector<std::unique_ptr<Ticket>> TakeDead(absl::Time now);
@@ -290,7 +292,6 @@ class FairQueue {
   absl::Status CheckPlaces(const Ticket& ticket) const;
   absl::Status CheckTenant(const Ticket& ticket, Party& party, absl::Time now) const;
 
-  static bool IsWide(int rows, bool is_stream) { return !is_stream && rows > kWide; }
   // Against Room::rows_of_client.
   static int CountedRows(int rows, bool is_stream) {
     return is_stream ? 0 : std::max(rows, kNarrow);
@@ -355,7 +356,7 @@ class FairQueue {
   uint64_t next_own_call_ = ~uint64_t{0};
   int size_ = 0;
   int num_streams_ = 0;    // of them
-  int num_wide_ = 0;       // that run
+  int wide_rows_ = 0;      // of those that run
   int num_excessive_ = 0;  // what clients have beyond MostOfAClient
   std::array<int, kLevels> sizes_{};
   int64_t rows_ = 0;

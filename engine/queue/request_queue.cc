@@ -84,6 +84,11 @@ constexpr int kShareOfNewcomers = 8;
 // Rows that each client with more than one source has running at most, for each thread, while
 // there are clients with one: a step is as fast a row with more of them, but all wait for it.
 constexpr int kRowsBesideOthers = 16;
+// And rows that take long steps, of all such clients together. A source with more rows than
+// kRowsBesideOthers, of a model whose weights stay in the cache, has them, and any with more than
+// kWideRowsBesideOthers; of a source with a pattern each row counts as kRowsOfAPattern.
+constexpr int kWideRowsBesideOthers = 64;
+constexpr int kRowsOfAPattern = 8;
 // For how long after one was last answered: it may call again.
 constexpr absl::Duration kOthersStay = absl::Seconds(1);
 
@@ -129,6 +134,7 @@ Estimator::Forecast RequestQueue::Estimate(const Request& request, absl::Time no
   queued.client = request.call.client;
   queued.rows = request.beam_size;
   queued.is_stream = request.is_stream();
+  queued.wide_rows = WideRows(request);
   queued.running_bytes = request.price_bytes;
   queued.waiting_bytes = WaitingBytes(request.source);
   queued.accepted = request.accepted;
@@ -149,6 +155,14 @@ Estimator::Forecast RequestQueue::Estimate(const Request& request, absl::Time no
   }
   queued.cost = std::max(1.0, forecast.steps * queued.rows);
   return forecast;
+}
+
+int RequestQueue::WideRows(const Request& request) const {
+  const int threads = options_.num_threads;
+  const int narrow = (IsLarge(request) ? kWideRowsBesideOthers : kRowsBesideOthers) * threads;
+  return request.has_long_steps                               ? kRowsOfAPattern * request.beam_size
+         : request.is_stream() || request.beam_size <= narrow ? 0
+                                                              : request.beam_size;
 }
 
 absl::Status RequestQueue::Push(std::unique_ptr<Request>& request, const Moment& moment) {
@@ -257,7 +271,7 @@ FairQueue::Room RequestQueue::RoomAt(const Moment& moment) const {
   room.bytes_without_calls = left - arriving_.bytes;
   if (moment.now < others_until_) {
     room.rows_of_client = kRowsBesideOthers * options_.num_threads;
-    room.num_wide = std::max(1, room.rows_of_client / (2 * FairQueue::kWide));
+    room.rows_of_wide = kWideRowsBesideOthers * options_.num_threads;
   }
   DivideByCost(moment.now, room);
   return room;
@@ -272,7 +286,7 @@ RequestQueue::Popped RequestQueue::Pop(FairQueue::Room& room, absl::Time now) {
   const Reserved taken = queued.request->reserved();
   const bool is_stream = queued.is_stream;
   const Share share{queued.rows, queued.cost, !is_stream && queued.cost <= room.light_cost,
-                    !is_stream && queued.cost > room.heavy_cost};
+                    !is_stream && queued.cost > room.heavy_cost, queued.wide_rows};
   if (is_stream) {
     arriving_ += taken;
   } else {
@@ -298,7 +312,7 @@ void RequestQueue::AddRunning(const Share& share, int sign) {
 
 void RequestQueue::Ended(const Request& request, const Share& share, absl::Time now) {
   if (queue_.Ended(request.call.tenant, share.rows, request.call.call, request.call.client,
-                   request.is_stream())) {
+                   request.is_stream(), share.wide_rows)) {
     others_until_ = now + kOthersStay;
     if (now >= least_until_ || share.cost < least_cost_) {
       least_cost_ = share.cost;

@@ -73,6 +73,7 @@ class RequestQueue {
     double cost = 0;
     bool is_light = false;  // FairQueue::Room
     bool is_heavy = false;
+    int wide_rows = 0;  // FairQueue::Room
   };
   struct Popped {
     std::unique_ptr<Request> request;  // null: nothing that waits fits
@@ -125,6 +126,8 @@ class RequestQueue {
   bool IsLarge(const Request& request) const {
     return request.model->weight_bytes() > options_.cached_bytes;
   }
+  // As a Ticket has them.
+  int WideRows(const Request& request) const;
   // Fills in what the ticket needs, costs and may wait.
   Estimator::Forecast Estimate(const Request& request, absl::Time now, Queued& queued) const;
   absl::Status CheckDeadline(const Queued& queued, const Estimator::Forecast& forecast,

@@ -460,6 +460,43 @@ TEST_F(AdmissionTest, ACallOfHundredsDelaysAnotherByNoneOfItsSources) {
   }
 }
 
+// Next to a client with single sources few sources with long steps run, of all calls together:
+// those of wide beams, or with patterns. Where the model's weights do not stay in the cache, more
+// rows make a step hardly longer.
+TEST_F(AdmissionTest, FewSourcesWithLongStepsRunBesideASingleOne) {
+  struct Case {
+    int64_t cached_bytes;
+    int rows;
+    bool has_pattern;
+    size_t num_running;
+  };
+  for (const Case& each :
+       {Case{int64_t{1} << 30, 32, false, 2}, Case{int64_t{1} << 30, 16, false, 10},
+        Case{-1, 32, false, 10}, Case{-1, 4, true, 2}}) {
+    StartAsWorkIs(each.cached_bytes, /*threads=*/1);
+    const auto enqueue = [&](uint64_t call, int rows, bool has_pattern) {
+      auto request = Ask(rows);
+      request->call.call = call;
+      request->has_long_steps = has_pattern;
+      ASSERT_TRUE(admission_->Enqueue(request).ok());
+    };
+    enqueue(1, 4, false);
+    const Admission::Requests single = Take();
+    ASSERT_EQ(single.size(), 1U);
+    Answer(*single[0]);
+    for (uint64_t call = 2; call < 12; ++call) {
+      for (int i = 0; i < 30; ++i) {
+        enqueue(call, each.rows, each.has_pattern);
+      }
+    }
+    const Admission::Requests running = Take();
+    EXPECT_EQ(running.size(), each.num_running) << each.rows << " rows";
+    for (const auto& request : running) {
+      Answer(*request);
+    }
+  }
+}
+
 TEST_F(AdmissionTest, CallsOfOneClientLeaveRowsForThoseOfAnother) {
   StartAsWorkIs(int64_t{1} << 30, /*threads=*/1);
   const auto enqueue = [this](uint64_t call, uint32_t client) {

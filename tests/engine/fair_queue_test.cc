@@ -480,11 +480,12 @@ TEST(FairQueueTest, RowsOfAClientAreBounded) {
 TEST(FairQueueTest, WideSourcesAreBounded) {
   FairQueue queue({});
   FairQueue::Room room{1000, 1000};
-  room.num_wide = 2;
+  room.rows_of_wide = 64;
   for (int i = 0; i < 3; ++i) {
     for (uint64_t client = 1; client <= 4; ++client) {
       auto ticket = TicketOf(client, client, static_cast<int>(client));
-      ticket->rows = client == 4 ? FairQueue::kWide : FairQueue::kWide + 1;
+      ticket->rows = 32;
+      ticket->wide_rows = client == 4 ? 0 : 32;
       ASSERT_TRUE(Push(queue, std::move(ticket)).ok());
     }
   }
@@ -497,10 +498,45 @@ TEST(FairQueueTest, WideSourcesAreBounded) {
   pop();
   EXPECT_THAT(order, ElementsAre(1, 2, 4, 4, 4));
   for (const uint64_t client : {1, 2, 3, 1}) {
-    queue.Ended(nullptr, FairQueue::kWide + 1, client, client);
+    queue.Ended(nullptr, 32, client, client, /*is_stream=*/false, /*wide_rows=*/32);
     pop();
   }
   EXPECT_THAT(order, ElementsAre(1, 2, 4, 4, 4, 3, 1, 2, 3, 1)) << "the last is its client's only";
+}
+
+// A source with more rows than the bound runs, alone of its kind.
+TEST(FairQueueTest, OneWideSourceMayHaveAnyNumberOfRows) {
+  FairQueue queue({});
+  FairQueue::Room room{1000, 1000};
+  room.rows_of_wide = 64;
+  for (const uint64_t client : {1, 1, 2, 2}) {
+    auto ticket = TicketOf(client, client, static_cast<int>(client));
+    ticket->wide_rows = 256;
+    ASSERT_TRUE(Push(queue, std::move(ticket)).ok());
+  }
+  ASSERT_NE(queue.Pop(room), nullptr);
+  EXPECT_EQ(queue.Pop(room), nullptr);
+}
+
+// Wide sources that came alone, however many run, leave those of large calls their turns.
+TEST(FairQueueTest, WideSourcesThatComeAloneDoNotCountAgainstLargeCalls) {
+  FairQueue queue({});
+  FairQueue::Room room{1000, 1000};
+  room.rows_of_wide = 64;
+  const auto push = [&](uint64_t client) {
+    auto ticket = TicketOf(client, client, static_cast<int>(client));
+    ticket->wide_rows = 64;
+    ASSERT_TRUE(Push(queue, std::move(ticket)).ok());
+  };
+  for (const uint64_t client : {1, 2, 3, 3}) {
+    push(client);
+  }
+  std::vector<int> order;
+  for (auto ticket = queue.Pop(room); ticket != nullptr; ticket = queue.Pop(room)) {
+    order.push_back(NumberOf(*ticket));
+    EXPECT_EQ(ticket->wide_rows, order.back() == 3 ? 64 : 0);
+  }
+  EXPECT_THAT(order, ElementsAre(1, 2, 3));
 }
 
 // When its sources have ended it is one of those of which none runs.
