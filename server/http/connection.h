@@ -123,6 +123,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   size_t timed_bytes_ = 0;    // of the body: so many arrive before the timer begins anew
   std::string received_;      // and not taken yet
   std::vector<char> buffer_;  // of the read under way
+  bool fills_reads_ = false;  // there was more than a usual read takes
   bool timed_out_ = false;
   int answered_ = 0;  // requests
   std::vector<std::string> peers_;

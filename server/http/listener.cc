@@ -4,9 +4,9 @@
 // 1. Accept takes a connection; Serve makes a Connection (with TLS if there is a context), or, if
 //    all are in use, answers 503 (Refuse). If there are many young connections, the idlest gives
 //    its place to the new one (Excess).
-// 2. AcceptLater: accept fails if the process has no file left. The listener keeps some files open
-//    for nothing (SpareFiles) and closes one, so that it can accept; if none is left, the idlest
-//    connection is asked to close.
+// 2. AcceptLater: accept fails if the process has no file left. If a connection waits, the listener
+//    closes one of the files that it keeps open for nothing (SpareFiles), so that it can accept; if
+//    none is left, the idlest connection is asked to close.
 // 3. Stop closes the acceptor, lets open requests end, then stops workers and threads, in this
 //    order.
 //
@@ -15,6 +15,7 @@
 #include "server/http/listener.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -165,6 +166,16 @@ class Listener::Impl {
   // Perhaps no file is left: connections that wait in the kernel are taken when there are files
   // again; until then, a spare file or the idlest connection is given up.
   void AcceptLater() {
+    // Without a file accept fails whether a connection waits or not.
+    pollfd entry{acceptor_.native_handle(), POLLIN, 0};
+    if (poll(&entry, 1, 0) == 0) {
+      acceptor_.async_wait(tcp::acceptor::wait_read, [this](const Error&) {
+        if (acceptor_.is_open()) {
+          Accept();
+        }
+      });
+      return;
+    }
     if (spare_.Give()) {
       Accept();
       return;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -17,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "engine/status/fault.h"
 #include "server/http/replies.h"
 #include "tests/e2e/becomes.h"
@@ -733,6 +736,100 @@ TEST(ListenerTest, WhereThereAreTooManyConnectionsTheIdlestMakesRoom) {
   EXPECT_EQ(oldest.ReadAll(), "");  // ends
   reading.Send("2");
   EXPECT_THAT(reading.ReadUntil("!"), HasSubstr("POST /begun 12!"));
+}
+
+// CPU time of the process.
+double CpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Others have used up the files of the process: an idle connection makes room for a new one, and
+// without an idle one a new one waits, which takes next to no CPU time.
+TEST(ListenerTest, WithoutFilesTheIdlestMakesRoomAndConnectionsWaitForFiles) {
+  ListenerOptions options;
+  options.threads = 3;
+  options.idle_timeout = absl::Hours(1);
+  options.transfer_timeout = absl::Hours(1);
+  absl::Notification go_on;
+  const auto listener = Start(options, [&](const HttpRequest& request) {
+    if (request.path == "/busy") {
+      go_on.WaitForNotification();
+    }
+    return Echo(request);
+  });
+  Client busy(listener->port());
+  busy.Send(Get("/busy"));
+  Client idle(listener->port());
+  idle.Send(Get("/"));
+  EXPECT_THAT(idle.ReadUntil("!"), HasSubstr("GET / !"));
+  const int first = socket(AF_INET, SOCK_STREAM, 0);
+  const int second = socket(AF_INET, SOCK_STREAM, 0);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few = before;
+  few.rlim_cur = 256;
+  setrlimit(RLIMIT_NOFILE, &few);
+  std::vector<int> taken;
+  for (int fd = 0; (fd = dup(0)) >= 0;) {
+    taken.push_back(fd);
+  }
+  Client served(listener->port(), first);
+  served.Send(Get("/served"));
+  EXPECT_THAT(served.ReadUntil("!"), HasSubstr("GET /served !"));
+  EXPECT_EQ(idle.ReadAll(), "");  // it has ended
+  served.Send(Get("/busy"));      // none is idle now
+  Client waiting(listener->port(), second);
+  waiting.Send(Get("/waiting"));
+  const double cpu = CpuSeconds();
+  const absl::Time begin = absl::Now();
+  absl::SleepFor(absl::Milliseconds(300));
+  EXPECT_LT(CpuSeconds() - cpu, absl::ToDoubleSeconds(absl::Now() - begin) / 2);
+  for (const int fd : taken) {
+    close(fd);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_THAT(waiting.ReadUntil("!"), HasSubstr("GET /waiting !"));
+  go_on.Notify();
+  EXPECT_THAT(busy.ReadUntil("!"), HasSubstr("GET /busy !"));
+}
+
+// However many requests a connection sends at once, others are read from in between.
+TEST(ListenerTest, AConnectionThatSendsWithoutAnEndKeepsNoOtherFromBeingRead) {
+  ListenerOptions options;
+  options.threads = 2;
+  options.at_once = [](const HttpRequest& request) {
+    return request.path == "/flood" ? std::optional<HttpReply>(Echo(request)) : std::nullopt;
+  };
+  const auto listener = Start(options);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> floods;
+  for (int i = 0; i < 3; ++i) {
+    floods.emplace_back([&] {
+      std::string requests;
+      for (int j = 0; j < 1000; ++j) {
+        requests += Get("/flood");
+      }
+      while (!stop) {
+        Client client(listener->port());
+        std::thread reader([&] { client.Discard(); });
+        while (!stop && client.Send(requests)) {
+        }
+        client.End();
+        reader.join();
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    Client client(listener->port());
+    client.Send(Get("/served"));
+    EXPECT_THAT(client.ReadUntil("!"), HasSubstr("GET /served !"));
+  }
+  stop = true;
+  for (std::thread& flood : floods) {
+    flood.join();
+  }
 }
 
 TEST(ListenerTest, LargeAnswersArePackedForClientsThatTakeIt) {

@@ -15,7 +15,9 @@ namespace beamwright::http {
 
 class RawHttpClient {
  public:
-  explicit RawHttpClient(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawHttpClient(int port) : RawHttpClient(port, socket(AF_INET, SOCK_STREAM, 0)) {}
+  // Takes the socket.
+  RawHttpClient(int port, int socket) : socket_(socket) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port));
@@ -30,6 +32,8 @@ class RawHttpClient {
       socket_ = -1;
     }
   }
+  // Neither sends nor reads any more.
+  void End() { shutdown(socket_, SHUT_RDWR); }
   bool Send(const std::string& text) {
     return send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
@@ -44,6 +48,12 @@ class RawHttpClient {
     return text;
   }
   std::string ReadAll() { return ReadUntil("\xFF no such text"); }
+  // The same without a look at it.
+  void Discard() {
+    char bytes[1 << 16];
+    while (recv(socket_, bytes, sizeof(bytes), 0) > 0) {
+    }
+  }
 
  private:
   int socket_;
