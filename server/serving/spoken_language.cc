@@ -43,7 +43,7 @@ const google::protobuf::RepeatedField<int32_t>& PrefixIds(const engine::DecodeMo
 
 std::string LanguageOf(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
   for (const int32_t id : PrefixIds(model, options)) {
-    if (const std::string code = CodeOf(model, id); !code.empty()) {
+    if (std::string code = CodeOf(model, id); !code.empty()) {
       return code;
     }
   }

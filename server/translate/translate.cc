@@ -353,9 +353,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     }
     SentenceDecoder::Start(
         core_, model_, options, std::move(sentences_), most_in_flight_,
-        [self = shared_from_this()](DecodedSentences decoded) {
-          self->EndPass(std::move(decoded));
-        },
+        [self = shared_from_this()](const DecodedSentences& decoded) { self->EndPass(decoded); },
         std::move(progress));
   }
 
@@ -368,7 +366,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
   }
 
   // Starts the next pass or the next language, or answers the call.
-  void EndPass(DecodedSentences decoded) {
+  void EndPass(const DecodedSentences& decoded) {
     // 1. Counts, and the end of the call if a sentence failed.
     absl::Status status = Outcome(decoded);
     const bool is_translated = pass_ < group().models.size();
@@ -412,7 +410,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
       return caller_.cancelled->Outcome(caller_.deadline, SteadyNow());
     }
     const size_t unit = decoded.sentences[decoded.failed].unit;
-    const std::string field =
+    std::string field =
         is_office_ ? "document" : absl::StrCat("texts[", places_[unit].text_number, "]");
     return status::WithFields(decoded.failure, [&](absl::string_view) { return field; });
   }
