@@ -18,9 +18,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -451,6 +454,28 @@ absl::StatusOr<Sound> OpenSound(const std::string& path, const SoundFlags& flags
     return RawSound(std::move(bytes), /*is_pipe=*/false, flags);
   }
   return SoundOfFile(std::move(bytes), flags);
+}
+
+bool IsRecording(const std::string& path, const SoundFlags& flags) {
+  constexpr absl::string_view kAnswers[] = {".txt", ".srt", ".vtt", ".jsonl", ".tsv", ".part"};
+  constexpr absl::string_view kSounds[] = {".wav", ".flac", ".ogg", ".oga",  ".opus", ".mp3",
+                                           ".aif", ".aiff", ".au",  ".aifc", ".caf",  ".w64"};
+  const std::filesystem::path file(path);
+  const std::string extension = absl::AsciiStrToLower(file.extension().string());
+  if (absl::StartsWith(file.filename().string(), ".") ||
+      absl::c_linear_search(kAnswers, extension)) {
+    return false;
+  }
+  // A damaged recording is to fail by its name, not to be passed over.
+  if (!flags.samples.empty() || absl::c_linear_search(kSounds, extension)) {
+    return true;
+  }
+  std::string bytes(audio::kKindBytes, '\0');
+  std::ifstream begun(path, std::ios::binary);
+  begun.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(begun.gcount()));
+  const std::optional<SoundKind> kind = audio::KindOf(bytes);
+  return kind.has_value() && kind->is_sure;
 }
 
 }  // namespace beamwright::client

@@ -111,6 +111,9 @@ struct Sound {
 // Opens a file, or standard input for "-": a piece is a tenth of a second. InvalidArgument: its
 // kind is not known and `flags` do not say that it is raw samples, or it cannot be read.
 absl::StatusOr<Sound> OpenSound(const std::string& path, const SoundFlags& flags);
+// Whether a file of a folder is a recording, by its first bytes or by its extension; with --samples
+// every file is one. Hidden files and answers of `recognize` are none.
+bool IsRecording(const std::string& path, const SoundFlags& flags);
 
 }  // namespace beamwright::client
 

@@ -197,11 +197,8 @@ absl::Status RecognizeOne(Client& client, const RecognizeFlags& flags, NamedSour
 }
 
 absl::StatusOr<NamedSource> OpenRecording(const std::string& path, const RecognizeFlags& flags) {
-  absl::StatusOr<Sound> sound = OpenSound(path, flags.sound);
-  if (!sound.ok()) {
-    return absl::Status(sound.status().code(), absl::StrCat(path, ": ", sound.status().message()));
-  }
-  return SourceOf(path, *std::move(sound));
+  BW_ASSIGN_OR_RETURN(Sound sound, OpenSound(path, flags.sound));
+  return SourceOf(path, std::move(sound));
 }
 
 // All sources that the command line names, or what is wrong with it.
@@ -217,8 +214,15 @@ absl::StatusOr<std::vector<NamedSource>> OpenSources(Client& client, const Recog
     }
   }
   for (const std::string& path : flags.files) {
-    BW_ASSIGN_OR_RETURN(NamedSource source, OpenRecording(path, flags));
-    sources.push_back(std::move(source));
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      return Invalid(path, ": is a folder, which needs --output-dir DIR for its answers");
+    }
+    absl::StatusOr<NamedSource> source = OpenRecording(path, flags);
+    if (!source.ok()) {
+      return Annotate(source.status(), path);
+    }
+    sources.push_back(*std::move(source));
   }
   return sources;
 }
@@ -228,11 +232,12 @@ struct Recording {
   std::string name;  // of its answers, below --output-dir
 };
 
-// Recordings by path; in the place of a folder the files below it, which keep their subfolders.
-// Links to folders are not followed.
-absl::StatusOr<std::vector<Recording>> WithFilesOfFolders(const std::vector<std::string>& paths) {
+// Recordings by path; in the place of a folder the recordings below it, which keep their
+// subfolders. Links to folders are not followed. num_others: other files of folders.
+absl::StatusOr<std::vector<Recording>> WithFilesOfFolders(const RecognizeFlags& flags,
+                                                          int& num_others) {
   std::vector<Recording> recordings;
-  for (const std::string& path : paths) {
+  for (const std::string& path : flags.files) {
     std::error_code error;
     if (!fs::is_directory(path, error)) {
       recordings.push_back({path, fs::path(path).filename().string()});
@@ -241,8 +246,13 @@ absl::StatusOr<std::vector<Recording>> WithFilesOfFolders(const std::vector<std:
     std::vector<Recording> inside;
     for (auto at = fs::recursive_directory_iterator(path, error); !error && at != fs::end(at);
          at.increment(error)) {
-      if (at->is_regular_file(error)) {
+      if (!at->is_regular_file(error)) {
+        continue;
+      }
+      if (IsRecording(at->path().string(), flags.sound)) {
         inside.push_back({at->path().string(), at->path().lexically_relative(path).string()});
+      } else {
+        ++num_others;
       }
     }
     if (error) {
@@ -255,7 +265,7 @@ absl::StatusOr<std::vector<Recording>> WithFilesOfFolders(const std::vector<std:
   return recordings;
 }
 
-// Without what an earlier call wrote, where --output-dir is the recordings' own folder.
+// Without the answers of an earlier call, where FOLDER/* names them as well.
 void RemoveAnswers(const RecognizeFlags& flags, std::vector<Recording>& recordings) {
   std::error_code error;
   const auto whole = [&error](const fs::path& path) { return fs::weakly_canonical(path, error); };
@@ -416,7 +426,8 @@ absl::Status RecognizeInto(Client& client, const RecognizeFlags& flags, const Re
 // Recordings one after the other, each into a file of --output-dir; those whose file is there are
 // done.
 int RecognizeBatch(const CLI::App& command, Client& client, const RecognizeFlags& flags) {
-  auto recordings = WithFilesOfFolders(flags.files);
+  int num_others = 0;
+  auto recordings = WithFilesOfFolders(flags, num_others);
   if (!recordings.ok()) {
     return UsageError(command, recordings.status().message());
   }
@@ -429,6 +440,9 @@ int RecognizeBatch(const CLI::App& command, Client& client, const RecognizeFlags
   absl::StatusOr<ResultTable> table = ResultTable::Open(flags.output_dir);
   if (!table.ok()) {
     return UsageError(command, absl::StrCat("--output-dir: ", table.status().message()));
+  }
+  if (num_others > 0) {
+    std::cerr << absl::StrFormat("passed over %d files that are no recordings\n", num_others);
   }
   size_t number = 0;
   size_t num_failed = 0;
@@ -541,8 +555,8 @@ Command AddRecognizeCommand(CLI::App& parent) {
       ->group("Output");
   app->add_option("--output-dir", flags->output_dir,
                   "Write DIR/NAME.wav.txt (.srt, .vtt, .jsonl) for each recording, and "
-                  "DIR/results.tsv with a line for each; FILE may be a folder. Recordings whose "
-                  "file is there are skipped.")
+                  "DIR/results.tsv with a line for each; FILE may be a folder, of which the "
+                  "recordings are read. Recordings whose file is there are skipped.")
       ->type_name("DIR")
       ->group("Output");
   app->footer(

@@ -508,5 +508,33 @@ TEST_F(RecognizeTest, AFolderOfRecordingsIsGoneOnWith) {
   EXPECT_THAT(run_into(recordings).err, HasSubstr("0 recognised, 3 were there, 0 failed\n"));
 }
 
+// With the folder of the recordings as --output-dir the second call meets the answers of the first.
+TEST_F(RecognizeTest, OtherFilesOfAFolderArePassedOver) {
+  const std::string folder = folder_ + "/mixed";
+  std::filesystem::create_directories(folder);
+  WriteWav(folder + "/a.wav", {5, 9});
+  WriteWav(folder + "/extensionless", {3});
+  std::ofstream(folder + "/README.md") << "# Recordings\n";
+  std::ofstream(folder + "/a.txt") << "ID3 is a transcript";
+  std::ofstream(folder + "/._a.wav") << "of a file system";
+  const auto run = [&](std::vector<std::string> output) {
+    std::vector<std::string> arguments = {"recognize",        folder,    "--server",
+                                          server_->address(), "--model", "tones"};
+    arguments.insert(arguments.end(), output.begin(), output.end());
+    return client::Beamwright(arguments, "");
+  };
+  const client::ProcessResult first = run({"--output-dir", folder});
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("passed over 3 files that are no recordings\n"));
+  EXPECT_THAT(first.err, HasSubstr("2 recognised, 0 were there, 0 failed\n"));
+  const client::ProcessResult second = run({"--output-dir", folder});
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("passed over 6 files that are no recordings\n"));
+  EXPECT_THAT(second.err, HasSubstr("0 recognised, 2 were there, 0 failed\n"));
+  const client::ProcessResult none = run({});
+  EXPECT_EQ(none.exit_code, 2) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("is a folder, which needs --output-dir DIR"));
+}
+
 }  // namespace
 }  // namespace beamwright::e2e
