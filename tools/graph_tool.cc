@@ -223,7 +223,7 @@ void DefineInit(CLI::App& app, Flags& flags) {
   command->add_option(
       "--token-ids", init.token_ids,
       "Of a model of OPUS-MT: the file that numbers the pieces of both SentencePiece "
-      "models (*.vocab.yml)");
+      "models (*.vocab.yml, vocab.json)");
   command->add_option("--from", init.source_language,
                       "Of a Marian model: the language that it translates, such as en (default: "
                       "that of the file name model.enfr.*)");

@@ -4,8 +4,9 @@
 //
 // 1. Export::Read reads the JSON files as google.protobuf.Struct. A setting is searched for in
 //    generation_config.json, then config.json, then its part for the decoder (Setting).
-// 2. SoundOf, PictureOf: how sound or pictures are prepared. Models that read neither keep their
-//    usual guesses, and the rest is skipped.
+// 2. SoundOf, PictureOf: how sound or pictures are prepared. SetTexts: the vocabularies of an
+//    encoder-decoder of texts, and what ends its sources. Other models keep their usual guesses,
+//    and the rest is skipped.
 // 3. SetShape, SetTokens: axis of the length, tokens that begin and end a target.
 // 4. SetPrefix: Whisper's answers begin with tokens for language, task and "no times".
 // 5. SetSearch: beam size, length penalty and limits as transformers' generate() uses them, so that
@@ -18,9 +19,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -29,6 +32,8 @@
 #include "engine/bundle/tokenizer_file.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
+#include "tools/bundle/init_parts.h"
+#include "tools/bundle/text_side.h"
 #include "tools/bundle/token_file.h"
 
 namespace beamwright::tools {
@@ -101,8 +106,10 @@ class Export {
     return std::optional(std::move(found));
   }
 
-  std::string tokenizer() const {
-    const fs::path path = folder_ / "tokenizer.json";
+  std::string tokenizer() const { return PathOf("tokenizer.json"); }
+  // Of a file of the export; empty: there is none.
+  std::string PathOf(const char* name) const {
+    const fs::path path = folder_ / name;
     std::error_code error;
     return fs::exists(path, error) ? path.string() : "";
   }
@@ -220,17 +227,77 @@ class Reader {
     if (!settings_.sound.has_value()) {
       settings_.picture = PictureOf(export_);
     }
-    if (!settings_.sound.has_value() && !settings_.picture.has_value()) {
+    const bool has_input = settings_.sound.has_value() || settings_.picture.has_value();
+    const bool is_text = !has_input && export_.preprocessor.fields().empty() &&
+                         IsTrue(export_.config, "is_encoder_decoder", false);
+    if (!has_input && !is_text) {
       return std::optional<ExportSettings>();
     }
-    SetShape();
+    if (is_text) {
+      SetTexts();
+    } else {
+      SetShape();
+    }
     BW_RETURN_IF_ERROR(SetTokens());
+    if (is_text) {
+      BW_RETURN_IF_ERROR(SetSourceTokens());
+      SetSearch();
+      return std::optional(std::move(settings_));
+    }
     BW_RETURN_IF_ERROR(SetPrefix());
     SetSearch();
     return std::optional(std::move(settings_));
   }
 
  private:
+  bool IsOneOf(absl::Span<const absl::string_view> types) const {
+    return absl::c_linear_search(types, TextOf(export_.config, "model_type"));
+  }
+
+  // The vocabularies of both sides, unless flags name one.
+  void SetTexts() {
+    if (!options_.source_vocab.empty() || !options_.target_vocab.empty()) {
+      return;
+    }
+    options_.source_vocab = export_.PathOf("source.spm");
+    options_.target_vocab = export_.PathOf("target.spm");
+    const std::string ids = export_.PathOf("vocab.json");
+    if (options_.source_vocab.empty() || options_.target_vocab.empty() || ids.empty()) {
+      options_.source_vocab = options_.target_vocab = export_.tokenizer();
+    } else if (options_.token_ids.empty()) {
+      options_.token_ids = ids;
+      settings_.reasons.push_back(
+          "texts are cut by source.spm and target.spm, whose pieces vocab.json numbers");
+    }
+  }
+
+  // What transformers' tokenizers of these models put around a source.
+  absl::Status SetSourceTokens() {
+    constexpr absl::string_view kEnded[] = {"marian", "t5", "mt5", "umt5", "longt5", "pegasus"};
+    constexpr absl::string_view kFramed[] = {"bart", "led"};
+    const bool is_framed = IsOneOf(kFramed);
+    if (options_.source_vocab.empty() || (!is_framed && !IsOneOf(kEnded))) {
+      return absl::OkStatus();
+    }
+    BW_ASSIGN_OR_RETURN(const auto name, NamesOf(options_.source_vocab));
+    if (name == nullptr) {
+      return absl::OkStatus();
+    }
+    SpecialTokens& special = options_.special;
+    const int begin = export_.IntSetting("bos_token_id", -1);
+    const std::vector<int32_t> ends = IdsOf(export_.Setting("eos_token_id"));
+    if (is_framed && begin >= 0 && !special.source_begin.has_value()) {
+      special.source_begin = name(begin);
+    }
+    if (!ends.empty() && !special.source_end.has_value()) {
+      special.source_end = name(ends[0]);
+      settings_.reasons.push_back(
+          absl::StrCat("sources end with '", *special.source_end,
+                       "', as transformers' tokenizer of this model has it"));
+    }
+    return absl::OkStatus();
+  }
+
   void SetShape() {
     if (settings_.picture.has_value()) {
       v1::PictureConfig& picture = *settings_.picture;
@@ -250,14 +317,39 @@ class Reader {
         " as preprocessor_config.json says"));
   }
 
-  absl::StatusOr<std::unique_ptr<bundle::TextCodec>> CodecOf(const std::string& content) const {
+  // Names of ids: by their text in the vocabulary, without one as numbers; null: it is a list of
+  // tokens.
+  absl::StatusOr<std::function<std::string(int32_t)>> NamesOf(const std::string& vocabulary) {
+    using Names = std::function<std::string(int32_t)>;
+    if (vocabulary.empty()) {
+      return Names([](int32_t id) { return absl::StrCat(id); });
+    }
+    BW_ASSIGN_OR_RETURN(const std::string content, ReadText(vocabulary, options_.token_ids));
+    const bool is_sentencepiece = IsSentencePiece(vocabulary);
+    if (!is_sentencepiece && !bundle::IsTokenizerFile(content)) {
+      return Names();
+    }
+    if (!is_sentencepiece) {
+      BW_ASSIGN_OR_RETURN(const std::optional<std::string> list, PiecesOfTokenizer(content));
+      if (list.has_value()) {
+        const std::vector<std::string> pieces = absl::StrSplit(*list, '\n');
+        return Names([pieces](int32_t id) {
+          const auto at = static_cast<size_t>(id);
+          return at < pieces.size() ? pieces[at] : absl::StrCat(id);
+        });
+      }
+    }
     v1::TextConfig config;
-    config.set_form(v1::TEXT_FORM_PIECES);
-    config.set_vocabulary("tokenizer.json");
+    config.set_form(is_sentencepiece ? v1::TEXT_FORM_SENTENCEPIECE : v1::TEXT_FORM_PIECES);
+    config.set_vocabulary(is_sentencepiece ? "target.model" : "tokenizer.json");
     absl::StatusOr<std::unique_ptr<bundle::TextCodec>> codec =
         bundle::TextCodec::Create(config, content);
-    return codec.ok() ? std::move(codec)
-                      : Annotate(codec.status(), absl::StrCat("'", options_.target_vocab, "'"));
+    if (!codec.ok()) {
+      return Annotate(codec.status(), absl::StrCat("'", vocabulary, "'"));
+    }
+    return Names([codec = std::shared_ptr<const bundle::TextCodec>(*std::move(codec))](int32_t id) {
+      return id < codec->size() ? codec->TokenText(id) : absl::StrCat(id);
+    });
   }
 
   // Which tokens begin and end a target, by their text in the vocabulary, else as numbers.
@@ -265,26 +357,10 @@ class Reader {
     if (options_.target_vocab.empty()) {
       options_.target_vocab = export_.tokenizer();
     }
-    std::vector<std::string> pieces;
-    std::unique_ptr<bundle::TextCodec> codec;
-    if (!options_.target_vocab.empty()) {
-      BW_ASSIGN_OR_RETURN(const std::string content, ReadFile(options_.target_vocab));
-      if (!bundle::IsTokenizerFile(content)) {
-        return absl::OkStatus();  // a list of tokens has names for them
-      }
-      BW_ASSIGN_OR_RETURN(const std::optional<std::string> list, PiecesOfTokenizer(content));
-      if (list.has_value()) {
-        pieces = absl::StrSplit(*list, '\n');
-      } else {
-        BW_ASSIGN_OR_RETURN(codec, CodecOf(content));
-      }
+    BW_ASSIGN_OR_RETURN(const auto name, NamesOf(options_.target_vocab));
+    if (name == nullptr) {
+      return absl::OkStatus();  // a list of tokens has names for them
     }
-    const auto name = [&](int32_t id) {
-      const auto at = static_cast<size_t>(id);
-      return codec != nullptr     ? codec->TokenText(id)
-             : at < pieces.size() ? pieces[at]
-                                  : absl::StrCat(id);
-    };
     const int begin =
         export_.IntSetting("decoder_start_token_id", export_.IntSetting("bos_token_id", -1));
     if (options_.special.begin.empty() && begin >= 0) {
@@ -369,6 +445,13 @@ class Reader {
     };
     if (!set_ids("suppress_tokens", *search.mutable_suppress_tokens())) {
       search.clear_suppress_tokens();
+    }
+    if (const Value* const words = export_.Setting("bad_words_ids"); words != nullptr) {
+      for (const Value& word : words->list_value().values()) {
+        if (const std::vector<int32_t> ids = IdsOf(&word); ids.size() == 1) {
+          search.mutable_suppress_tokens()->mutable_ids()->add_ids(ids[0]);
+        }
+      }
     }
     if (!set_ids("begin_suppress_tokens", *search.mutable_suppress_at_begin())) {
       search.clear_suppress_at_begin();

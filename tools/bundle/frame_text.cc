@@ -28,6 +28,7 @@
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "tools/bundle/text_side.h"
 #include "tools/bundle/token_file.h"
 
 namespace beamwright::tools {
@@ -48,7 +49,7 @@ class FrameTextReader {
       : columns_(columns), hints_(hints), reasons_(reasons) {}
 
   absl::StatusOr<FrameText> Run() {
-    if (absl::EndsWith(hints_.vocabulary, ".model")) {
+    if (IsSentencePiece(hints_.vocabulary)) {
       BW_RETURN_IF_ERROR(UseSentencePiece());
     } else if (hints_.vocabulary.empty()) {
       BW_RETURN_IF_ERROR(UseIds());
@@ -156,8 +157,9 @@ class FrameTextReader {
     BW_ASSIGN_OR_RETURN(text_.content, ReadFile(hints_.vocabulary));
     text_.config.set_form(v1::TEXT_FORM_SENTENCEPIECE);
     text_.config.set_vocabulary("target.model");
-    reasons_.push_back(
-        absl::StrCat("target text is SentencePiece: '", hints_.vocabulary, "' ends with .model"));
+    reasons_.push_back(absl::StrCat("target text is SentencePiece: '", hints_.vocabulary,
+                                    "' ends with ",
+                                    hints_.vocabulary.substr(hints_.vocabulary.rfind('.'))));
     const int64_t told = Metadata("vocab_size");
     const int64_t tokens = told < 0 ? columns_.columns : told + (IsNemo() ? 1 : 0);
     if (tokens > columns_.columns) {

@@ -290,8 +290,8 @@ class Initialiser {
 
   absl::Status ReadTarget() {
     if (!options_.target_vocab.empty()) {
-      BW_ASSIGN_OR_RETURN(
-          target_, TakeText("target", options_.target_vocab, options_.special, files_, reasons_));
+      BW_ASSIGN_OR_RETURN(target_, TakeText("target", options_.target_vocab, options_.token_ids,
+                                            options_.special, files_, reasons_));
       return absl::OkStatus();
     }
     target_.config.set_begin_token(options_.special.begin);
@@ -419,9 +419,11 @@ absl::Status InitBundle(const InitOptions& options, std::ostream& output) {
   if (IsMarianModel(options)) {
     return InitMarianBundle(options, output);
   }
-  if (!options.shortlist.empty() || !options.token_ids.empty()) {
-    return Invalid(options.shortlist.empty() ? "--token-ids" : "--shortlist",
-                   ": is for Marian models, which are one .bin or .npz file");
+  if (!options.shortlist.empty()) {
+    return Invalid("--shortlist: is for Marian models, which are one .bin or .npz file");
+  }
+  if (!options.token_ids.empty() && SearchesByFrames(options)) {
+    return Invalid("--token-ids: is for models of OPUS-MT, which translate");
   }
   BW_RETURN_IF_ERROR(CheckStreams(options));
   return SearchesByFrames(options) ? InitFrameBundle(options, output)

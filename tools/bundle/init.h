@@ -29,7 +29,7 @@ struct InitOptions {
   std::string target_vocab;
   std::string transitions;  // of a tagger with a CRF: a NumPy archive (.npz); empty: none
   std::string shortlist;    // of a Marian model: a binary lexical shortlist; empty: none
-  std::string token_ids;    // of a Marian model: ids of its vocabularies' tokens; empty: their own
+  std::string token_ids;    // of OPUS-MT: ids of its vocabularies' pieces; empty: their own
   // Of a translation model: its languages; empty: as the names of a Marian model's files say.
   std::string source_language;
   std::string target_language;

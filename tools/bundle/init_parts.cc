@@ -44,6 +44,7 @@
 #include "tools/bundle/encoder_input.h"
 #include "tools/bundle/encoder_layout.h"
 #include "tools/bundle/encoder_streaming.h"
+#include "tools/bundle/marian_files.h"
 #include "tools/bundle/token_file.h"
 #include "tools/graph/check.h"
 #include "tools/graph/ports.h"
@@ -237,13 +238,30 @@ absl::StatusOr<Graph> TakeChangedGraph(const std::string& path, const std::strin
   return Prepared(std::move(graph), path);
 }
 
-absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& path,
-                                  const SpecialTokens& special, Files& files,
-                                  std::vector<std::string>& reasons) {
+absl::StatusOr<std::string> ReadText(const std::string& path, const std::string& token_ids) {
   BW_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
-  if (!absl::EndsWith(path, ".model")) {
-    content = WithUnixLines(content);
+  if (token_ids.empty()) {
+    return IsSentencePiece(path) ? content : WithUnixLines(content);
   }
+  BW_ASSIGN_OR_RETURN(const std::string list, ReadFile(token_ids));
+  absl::StatusOr<std::vector<std::string>> tokens = ReadTokenIds(list);
+  if (absl::StartsWith(list, "{")) {  // vocab.json, which may be one line
+    std::vector<std::string> unused;
+    const absl::StatusOr<TokenFile> file = ReadTokenFile(token_ids, list, unused);
+    tokens = file.ok() ? file->tokens : absl::StatusOr<std::vector<std::string>>(file.status());
+  }
+  if (!tokens.ok()) {
+    return Annotate(tokens.status(), absl::StrCat("--token-ids '", token_ids, "'"));
+  }
+  absl::StatusOr<std::string> numbered = NumberPieces(content, *tokens);
+  return numbered.ok() ? std::move(numbered)
+                       : Annotate(numbered.status(), absl::StrCat("vocabulary '", path, "'"));
+}
+
+absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& path,
+                                  const std::string& token_ids, const SpecialTokens& special,
+                                  Files& files, std::vector<std::string>& reasons) {
+  BW_ASSIGN_OR_RETURN(std::string content, ReadText(path, token_ids));
   if (side == "target" && bundle::IsTokenizerFile(content)) {
     absl::StatusOr<std::optional<std::string>> pieces = PiecesOfTokenizer(content);
     if (!pieces.ok()) {
@@ -453,7 +471,7 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
   }
   side.source.size = roles->source_ids;
   if (!options.source_vocab.empty()) {
-    BW_ASSIGN_OR_RETURN(side.source, TakeText("source", options.source_vocab,
+    BW_ASSIGN_OR_RETURN(side.source, TakeText("source", options.source_vocab, options.token_ids,
                                               SourceTokens(options.special), files, reasons));
   }
   const int64_t rows = roles->source_ids;

@@ -33,10 +33,13 @@ ops::Metadata MetadataOf(const std::string& path);
 absl::StatusOr<ops::Graph> TakeChangedGraph(const std::string& path, const std::string& name,
                                             std::string content, Files& files);
 
+// The content of a vocabulary: bytes of a SentencePiece model, of other files lines that end with
+// "\n". token_ids: the file that numbers its pieces (tools/bundle/marian_files.h); empty: none.
+absl::StatusOr<std::string> ReadText(const std::string& path, const std::string& token_ids);
 // A vocabulary of one side, kept under that side's name.
 absl::StatusOr<TextSide> TakeText(const std::string& side, const std::string& path,
-                                  const SpecialTokens& special, Files& files,
-                                  std::vector<std::string>& reasons);
+                                  const std::string& token_ids, const SpecialTokens& special,
+                                  Files& files, std::vector<std::string>& reasons);
 // Without a vocabulary the file says how many ids there are.
 v1::TextConfig SizedConfig(const TextSide& side);
 

@@ -110,7 +110,56 @@ absl::StatusOr<TextSide> ReadTokenizer(const std::string& side, const std::strin
   return text;
 }
 
+// The special tokens of SentencePiece: the given ones, else the usual pieces that the model has.
+// Those of a source are given or none. T5's targets begin with the pad token.
+absl::Status SetSentencePieceTokens(const std::string& side, const std::string& path,
+                                    const std::string& content, const SpecialTokens& special,
+                                    v1::TextConfig& config, std::vector<std::string>& reasons) {
+  constexpr absl::string_view kBegins[] = {"<s>", "<pad>"};
+  const auto codec = bundle::TextCodec::Create(config, content);
+  if (!codec.ok()) {
+    return Annotate(codec.status(), absl::StrCat(side, " vocabulary '", path, "'"));
+  }
+  std::set<std::string> known;
+  for (int32_t id = 0; id < (*codec)->size(); ++id) {
+    known.insert((*codec)->TokenText(id));
+  }
+  BW_RETURN_IF_ERROR(CheckGiven(side, special, known));
+  config.set_unknown_token(FindUsual(known, kUsualUnknowns));
+  if (side != "target") {
+    config.set_begin_token(special.begin);
+    SetEnds(special.ends, config);
+    return absl::OkStatus();
+  }
+  std::string begin = special.begin;
+  if (begin.empty()) {
+    begin = FindUsual(known, kBegins);
+  }
+  std::vector<std::string> ends = special.ends;
+  if (ends.empty() && known.count("</s>") > 0) {
+    ends.push_back("</s>");
+  }
+  for (const auto& [is_missing, flag] :
+       {std::pair(begin.empty(), "--begin"), std::pair(ends.empty(), "--end")}) {
+    if (is_missing) {
+      return Invalid("target vocabulary '", path, "': which token ",
+                     flag == std::string("--begin") ? "begins" : "ends",
+                     " a text? It has none of SentencePiece's usual pieces; name it by ", flag);
+    }
+  }
+  config.set_begin_token(begin);
+  SetEnds(ends, config);
+  reasons.push_back(absl::StrCat(
+      "target begins with '", begin, "' and ends with '", ends[0],
+      "': ", special.begin.empty() ? "SentencePiece's usual pieces; check this" : "as given"));
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+bool IsSentencePiece(absl::string_view path) {
+  return absl::EndsWith(path, ".model") || absl::EndsWith(path, ".spm");
+}
 
 absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string& path,
                                       const std::string& content, const SpecialTokens& special,
@@ -118,22 +167,12 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
   TextSide text;
   v1::TextConfig& config = text.config;
   const bool is_target = side == "target";
-  const bool is_spm = absl::EndsWith(path, ".spm");
-  if (is_spm || absl::EndsWith(path, ".model")) {
+  if (IsSentencePiece(path)) {
     config.set_form(v1::TEXT_FORM_SENTENCEPIECE);
     config.set_vocabulary(absl::StrCat(side, ".model"));
     reasons.push_back(absl::StrCat(side, " text is SentencePiece: '", path, "' ends with ",
-                                   is_spm ? ".spm" : ".model"));
-    if (is_target) {
-      config.set_begin_token(special.begin.empty() ? "<s>" : special.begin);
-      SetEnds(special.ends.empty() ? std::vector<std::string>{"</s>"} : special.ends, config);
-      reasons.push_back(absl::StrCat(
-          "target begins with '", config.begin_token(), "' and ends with '", config.end_tokens(0),
-          "': ", special.begin.empty() ? "SentencePiece's usual pieces; check this" : "as given"));
-    } else {
-      config.set_begin_token(special.begin);
-      SetEnds(special.ends, config);
-    }
+                                   path.substr(path.rfind('.'))));
+    BW_RETURN_IF_ERROR(SetSentencePieceTokens(side, path, content, special, config, reasons));
     return text;
   }
   if (bundle::IsTokenizerFile(content)) {

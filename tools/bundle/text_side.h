@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "beamwright/v1/model.pb.h"
 #include "engine/bundle/bundle.h"
 #include "ops/base/vocabulary.h"
@@ -32,8 +33,11 @@ struct SpecialTokens {
   std::optional<std::string> source_end;
 };
 
+// Whether a vocabulary is a SentencePiece model by its name, .model or .spm: bytes, not lines.
+bool IsSentencePiece(absl::string_view path);
+
 // `side`: "source" or "target", for messages and the file's name in the bundle. `path`: a
-// vocabulary with one token a line, a SentencePiece model (".model"), or a file that says how text
+// vocabulary with one token a line, a SentencePiece model, or a file that says how text
 // is cut (engine/bundle/tokenizer_file.h); `content`: what it holds.
 // Begin and end tokens are looked for on the target side only: whether a source is framed by them,
 // its vocabulary can't say, and `special` does. InvalidArgument: a special token that is not in

@@ -6,11 +6,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/text_codec.h"
+#include "tests/tools/graph/shell.h"
+#include "tools/bundle/export_settings.h"
+#include "tools/bundle/init_parts.h"
 #include "tools/bundle/marian_files.h"
+#include "tools/bundle/text_side.h"
 
 namespace beamwright::tools {
 namespace {
 
+using ops::testing_tools::TempPath;
+using ops::testing_tools::WriteFile;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -161,6 +167,83 @@ TEST(TokenIdsTest, TextIsCutByTheSideAndNumberedByTheFile) {
     static_cast<void>(NumberPieces(model.substr(0, size), tokens));
   }
   EXPECT_THAT(NumberPieces("text", tokens).status().message(), HasSubstr("is not a Sentence"));
+}
+
+constexpr char kMark[] = "\xe2\x96\x81";
+
+// Its bytes are no lines of text, whichever of its two usual names the file has.
+TEST(ReadTextTest, ASentencePieceModelKeepsItsBytes) {
+  const std::string model = PieceModelOf({{"<unk>", 2}, {"a\r\nb", 1}});
+  for (const char* const name : {"bytes.spm", "bytes.model", "bytes.vocab"}) {
+    const std::string path = TempPath(name);
+    WriteFile(path, model);
+    const auto content = ReadText(path, "");
+    ASSERT_TRUE(content.ok()) << content.status();
+    EXPECT_EQ(*content == model, !absl::EndsWith(path, ".vocab")) << path;
+  }
+}
+
+// T5 has no <s>; its targets begin with <pad>.
+TEST(ReadTextSideTest, SpecialPiecesAreThoseThatTheModelHas) {
+  const auto read = [](const std::vector<std::pair<std::string, char>>& pieces,
+                       const SpecialTokens& special) {
+    std::vector<std::string> reasons;
+    return ReadTextSide("target", "t5.spm", PieceModelOf(pieces), special, reasons);
+  };
+  const auto usual =
+      read({{"<unk>", 2}, {"<s>", 3}, {"</s>", 3}, {"<pad>", 3}, {"a", 1}}, SpecialTokens());
+  if (absl::StrContains(usual.status().message(), "a sanitizer build cannot load")) {
+    GTEST_SKIP() << usual.status();
+  }
+  ASSERT_TRUE(usual.ok()) << usual.status();
+  EXPECT_EQ(usual->config.begin_token(), "<s>");
+  const auto padded = read({{"<unk>", 2}, {"</s>", 3}, {"<pad>", 3}, {"a", 1}}, SpecialTokens());
+  ASSERT_TRUE(padded.ok()) << padded.status();
+  EXPECT_EQ(padded->config.begin_token(), "<pad>");
+  EXPECT_EQ(padded->config.unknown_token(), "<unk>");
+  EXPECT_THAT(padded->config.end_tokens(), ElementsAre("</s>"));
+  EXPECT_THAT(read({{"<unk>", 2}, {"</s>", 3}, {"a", 1}}, SpecialTokens()).status().message(),
+              HasSubstr("name it by --begin"));
+  SpecialTokens other;
+  other.begin = "b";
+  EXPECT_THAT(read({{"<unk>", 2}, {"</s>", 3}, {"a", 1}}, other).status().message(),
+              HasSubstr("'b'"));
+}
+
+// A folder as optimum writes it of a model of OPUS-MT.
+TEST(ExportSettingsTest, MarianOfTransformersNeedsNoFlags) {
+  const std::string model =
+      PieceModelOf({{"<unk>", 2}, {"</s>", 3}, {absl::StrCat(kMark, "a"), 1}, {"b", 1}});
+  WriteFile(TempPath("source.spm"), model);
+  WriteFile(TempPath("target.spm"), model);
+  WriteFile(TempPath("vocab.json"), absl::StrCat("{\"</s>\": 0, \"<unk>\": 1, \"b\": 2, \"", kMark,
+                                                 "a\": 3, \"<pad>\": 4}"));
+  WriteFile(TempPath("config.json"), R"({"is_encoder_decoder": true, "model_type": "marian"})");
+  WriteFile(TempPath("generation_config.json"),
+            R"({"decoder_start_token_id": 4, "eos_token_id": 0, "bad_words_ids": [[4]],
+                "num_beams": 6, "max_length": 512})");
+  InitOptions options;
+  options.encoder = TempPath("encoder_model.onnx");
+  const auto settings = TakeExportSettings(options);
+  if (absl::StrContains(settings.status().message(), "a sanitizer build cannot load")) {
+    GTEST_SKIP() << settings.status();
+  }
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  ASSERT_TRUE(settings->has_value());
+  EXPECT_EQ(options.source_vocab, TempPath("source.spm"));
+  EXPECT_EQ(options.token_ids, TempPath("vocab.json"));
+  EXPECT_EQ(options.special.begin, "<pad>");
+  EXPECT_THAT(options.special.ends, ElementsAre("</s>"));
+  EXPECT_EQ(options.special.source_end, "</s>");
+  EXPECT_EQ((*settings)->options.beam_size(), 6);
+  EXPECT_EQ((*settings)->options.max_length(), 511);
+  EXPECT_THAT((*settings)->options.suppress_tokens().ids().ids(), ElementsAre(4));
+
+  WriteFile(TempPath("config.json"), R"({"model_type": "marian"})");
+  InitOptions untouched;
+  untouched.encoder = options.encoder;
+  EXPECT_FALSE(TakeExportSettings(untouched)->has_value());
+  EXPECT_EQ(untouched.source_vocab, "");
 }
 
 }  // namespace
