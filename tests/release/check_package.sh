@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/release/check_package.sh FOLDER
-# Unpacks the Debian package in FOLDER (`./dev deb`) and uses its files where they lie. Needs no fresh system, mount or root, so CI
-# runs it on every change; check_release.sh installs the package.
+# Unpacks the Debian package in FOLDER (`./dev deb`) and uses its files where they lie. Needs no fresh system, mount or root;
+# check_release.sh installs the package.
 set -euo pipefail
 files=$(realpath "$1")
 root=$(mktemp -d)
