@@ -271,6 +271,8 @@ void DefineInit(CLI::App& app, Flags& flags) {
 
 void DefineCommands(CLI::App& app, Flags& flags) {
   app.require_subcommand(1);
+  app.set_version_flag("--version", "beamwright-graph " BEAMWRIGHT_VERSION,
+                       "Print the version and exit");
   app.footer(
       "'beamwright-graph help COMMAND' explains a command.\n"
       "Example: beamwright-graph show decoder.onnx\n"
@@ -368,6 +370,9 @@ int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::o
   } catch (const CLI::CallForHelp&) {
     output << app.help();
     return kDone;
+  } catch (const CLI::CallForVersion& version) {
+    output << version.what() << "\n";
+    return kDone;
   } catch (const CLI::ParseError& error) {
     errors << "beamwright-graph: " << Printable(error.what());
     for (const std::string& argument : app.remaining()) {
@@ -379,6 +384,10 @@ int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::o
   const absl::Status status = RunCommand(app, flags, output);
   if (!status.ok()) {
     errors << "beamwright-graph: " << Printable(status.message()) << "\n";
+    return kFailed;
+  }
+  if (!output.flush()) {
+    errors << "beamwright-graph: cannot write to standard output\n";
     return kFailed;
   }
   return kDone;

@@ -256,6 +256,7 @@ absl::Status CompareOptions(const Flags& flags) {
 int Main(int argc, char** argv) {
   CLI::App app("Measures decoding on this machine, without a server.", "beamwright-bench");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "beamwright-bench " BEAMWRIGHT_VERSION);
   Flags flags;
   CLI::App& decode =
       *app.add_subcommand("decode", "Decode sources with beam search, over and over");
@@ -267,12 +268,20 @@ int Main(int argc, char** argv) {
   CLI::App* const options =
       app.add_subcommand("options", "What each option of a request costs, against none");
   AddOptionsFlags(*options, flags);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   const absl::Status status = precision->parsed() ? ComparePrecisions(flags)
                               : options->parsed() ? CompareOptions(flags)
                                                   : Decode(flags);
   if (!status.ok()) {
     std::fprintf(stderr, "beamwright-bench: %s\n", status.ToString().c_str());
+    return 1;
+  }
+  if (std::fflush(stdout) != 0) {
+    std::fprintf(stderr, "beamwright-bench: cannot write to standard output\n");
     return 1;
   }
   return 0;

@@ -215,7 +215,10 @@ int RunCli(int argc, const char* const* argv) {
     try {
       Parse(program, arguments);
       if (faults.empty()) {
-        return program.chosen()->run();
+        const int code = program.chosen()->run();
+        return std::cout.flush()
+                   ? code
+                   : Failure(*program.chosen()->app, "cannot write to standard output");
       }
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success) && faults.empty()) {

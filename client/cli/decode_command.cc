@@ -223,9 +223,6 @@ int Decode(const CLI::App& command, DecodeFlags& flags) {
   if (!(*reader)->status().ok()) {
     return Failure(command, (*reader)->status().message());
   }
-  if (!std::cout) {
-    return Failure(command, "cannot write to standard output");
-  }
   return printer.num_failed() == 0 ? kExitOk : kExitFailed;
 }
 

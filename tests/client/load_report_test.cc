@@ -362,6 +362,10 @@ TEST(LoadMergeTest, AddsUpWhatRanSideBySide) {
   const ProcessResult merged =
       Beamwright({"load-merge", one, two, "--json", "--histogram", hlog, "--report", page});
   ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  const ProcessResult full = RunProcess(
+      {"/bin/sh", "-c", "exec " BEAMWRIGHT_PROGRAM " load-merge --json \"$0\" > /dev/full", one});
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_EQ(full.err, "beamwright load-merge: cannot write to standard output\n");
   Check(R"py(
 import json, sys
 one, two, merged = (json.load(open(path)) for path in sys.argv[1:4])

@@ -4,6 +4,7 @@
 // be loaded (ops::CheckFile). The exit code says whether all of them load.
 #include "tools/bundle/check.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -13,11 +14,14 @@
 #include "engine/model/parts.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "tools/bundle/init_parts.h"
 #include "tools/graph/check.h"
 #include "tools/graph/commands.h"
 
 namespace beamwright::tools {
 namespace {
+
+namespace fs = std::filesystem;
 
 using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
 
@@ -76,11 +80,28 @@ std::vector<std::string> FactsOf(const engine::DecodeModel& model) {
 
 namespace {
 
+// "; check FOLDER/1, ..." for the folder of a model, whose versions are bundles.
+std::string VersionsBelow(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> versions;
+  if (!fs::exists(folder / kConfigFile, error)) {
+    for (auto at = fs::directory_iterator(folder, error); !error && at != fs::end(at);
+         at.increment(error)) {
+      if (fs::exists(at->path() / kConfigFile, error)) {
+        versions.push_back(at->path().string());
+      }
+    }
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions.empty() ? "" : absl::StrCat("; check ", absl::StrJoin(versions, ", "));
+}
+
 bool CheckBundle(const std::string& folder, const std::string& allow_links, std::ostream& output) {
   const auto model = TryBundle(folder, allow_links);
   output << (model.ok() ? "  can be loaded\n" : "  can't be loaded\n");
   if (!model.ok()) {
-    output << "  " << Printable(model.status().message()) << "\n";
+    output << "  " << Printable(absl::StrCat(model.status().message(), VersionsBelow(folder)))
+           << "\n";
     return false;
   }
   for (const std::string& fact : FactsOf(**model)) {
@@ -102,7 +123,7 @@ absl::Status Check(const CheckFlags& flags, std::ostream& output) {
   for (const std::string& path : flags.paths) {
     output << Printable(path) << ":\n";
     std::error_code error;
-    const bool is_bundle = std::filesystem::is_directory(path, error);
+    const bool is_bundle = fs::is_directory(path, error);
     if (!(is_bundle ? CheckBundle : CheckGraph)(path, flags.allow_links, output)) {
       bad.push_back(absl::StrCat("'", path, "'"));
     }

@@ -94,6 +94,28 @@ TEST(GraphToolTest, NonsenseCommandLines) {
   }
 }
 
+TEST(GraphToolTest, Version) {
+  const Outcome version = Tool({"--version"});
+  EXPECT_EQ(version.exit_code, 0) << version.errors;
+  EXPECT_THAT(version.output, ::testing::MatchesRegex("beamwright-graph [0-9.]+\n"));
+}
+
+TEST(GraphToolTest, AFullStandardOutputIsAnError) {
+  const Outcome outcome = testing_tools::RunProgram(
+      {"/bin/sh", "-c", "exec " BEAMWRIGHT_GRAPH_PROGRAM " operators > /dev/full"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.errors, "beamwright-graph: cannot write to standard output\n");
+}
+
+TEST(GraphToolTest, CheckOfAModelsFolderNamesItsVersions) {
+  const std::string folder = TempPath("model");
+  std::filesystem::create_directories(folder + "/1");
+  WriteFile(folder + "/1/model.textproto", "");
+  const Outcome outcome = Tool({"check", folder});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("; check " + folder + "/1\n"));
+}
+
 TEST(GraphToolTest, Help) {
   const Outcome all = Tool({"--help"});
   EXPECT_EQ(all.exit_code, 0);
