@@ -2,6 +2,8 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -31,6 +33,14 @@ absl::Status CheckOut(const std::string& out) {
   return absl::OkStatus();
 }
 
+void RemoveBundle(const std::string& out) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(out, error)) {
+    fs::remove_all(entry.path(), error);
+  }
+  fs::remove(out, error);
+}
+
 absl::Status WriteFiles(const std::string& out, const Files& files) {
   std::error_code error;
   fs::create_directories(out, error);
@@ -40,11 +50,14 @@ absl::Status WriteFiles(const std::string& out, const Files& files) {
   for (const auto& [name, content] : files) {
     const fs::path path = fs::path(out) / name;
     fs::create_directories(path.parent_path(), error);  // external data may lie below
+    errno = 0;
     std::ofstream file(path, std::ios::binary);
     file << content;
     file.close();
     if (!file.good()) {
-      return absl::UnknownError(absl::StrCat("cannot write '", path.string(), "'"));
+      const std::string why = errno == 0 ? "" : absl::StrCat(": ", std::strerror(errno));
+      RemoveBundle(out);
+      return absl::UnknownError(absl::StrCat("cannot write '", path.string(), "'", why));
     }
   }
   return absl::OkStatus();

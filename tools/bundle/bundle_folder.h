@@ -25,8 +25,11 @@ absl::Status AddFile(const std::string& name, std::string content, Files& files)
 
 // AlreadyExists: the folder is there and not empty.
 absl::Status CheckOut(const std::string& out);
-// Makes the folder. Unknown: the system's reason, with the path.
+// Makes the folder. Unknown: the system's reason, with the path; then the folder is removed.
 absl::Status WriteFiles(const std::string& out, const Files& files);
+// Removes the folder of an `init` that failed, which was empty or missing before: the next call
+// with this --out works.
+void RemoveBundle(const std::string& out);
 
 // What `init` has found as the message of model.textproto (docs/bundle.md), and that file's text.
 

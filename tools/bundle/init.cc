@@ -171,6 +171,7 @@ class Initialiser {
     }
     *config_.mutable_decoder() = DecoderConfigOf(graph, *roles);
     BW_RETURN_IF_ERROR(CheckTargetSize(*roles, target_));
+    FewerTokens("target", target_, "scores", roles->target_ids);
     if (target_.config.vocabulary().empty()) {
       target_.size = roles->target_ids;
     }
@@ -186,10 +187,14 @@ class Initialiser {
         (settings_.has_value() && (settings_->sound.has_value() || settings_->picture.has_value()));
     Print("note    ",
           FixedExtents(encoder, *config_.mutable_encoder(), decoder, *roles, is_filled));
+    Print("unknown ", unknown_);
     if (settings_.has_value()) {
       Print("unknown ", settings_->unknown);
     }
-    BW_RETURN_IF_ERROR(Frame());
+    if (const absl::Status framed = Frame(); !framed.ok()) {
+      RemoveBundle(options_.out);
+      return framed;
+    }
     return Try(decoder);
   }
 
@@ -217,6 +222,7 @@ class Initialiser {
     encoder_ = std::move(side.graph);
     *config_.mutable_encoder() = std::move(side.config);
     source_ = std::move(side.source);
+    FewerTokens("source", source_, "rows of the encoder's table", side.source_rows);
     if (settings_.has_value()) {
       TakeSettings();
     }
@@ -228,6 +234,19 @@ class Initialiser {
     }
     PadSources();
     return absl::OkStatus();
+  }
+
+  // Padded models have more columns than tokens; so has a vocabulary that lacks a token.
+  void FewerTokens(absl::string_view side, const TextSide& text, absl::string_view what,
+                   int64_t columns) {
+    if (!text.config.vocabulary().empty() && text.size >= 0 && text.size < columns) {
+      unknown_.push_back(absl::StrCat(
+          "whether the ", side, " vocabulary is the model's: it has ", text.size,
+          " tokens, and there are ", columns, " ", what,
+          ". Padding at the end is right; where a token such as a pad token is missing before "
+          "others, each of those has the number of another one, and answers are wrong without an "
+          "error"));
+    }
   }
 
   void TakeSettings() {
@@ -348,10 +367,8 @@ class Initialiser {
         FindFraming(*bundle, files_[config_.source().vocabulary()],
                     files_[config_.target().vocabulary()], choices, pairs_);
     if (!found.ok()) {
-      return Annotate(
-          found.status(),
-          absl::StrCat("'", options_.out, "' is written without the findings of pairs: --pairs '",
-                       options_.pairs, "'"));
+      return Annotate(found.status(), absl::StrCat("'", options_.out, "' is removed: --pairs '",
+                                                   options_.pairs, "'"));
     }
     Print("pairs   ", found->evidence);
     const std::string lead = absl::StrFormat(
@@ -388,6 +405,7 @@ class Initialiser {
   std::optional<ExportSettings> settings_;
   v1::ModelConfig config_;
   std::vector<std::string> reasons_;
+  std::vector<std::string> unknown_;
   TextSide source_;
   TextSide target_;
   Files files_;

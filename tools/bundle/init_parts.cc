@@ -474,7 +474,7 @@ absl::StatusOr<EncoderSide> TakeEncoder(const InitOptions& options, bool from_ze
     BW_ASSIGN_OR_RETURN(side.source, TakeText("source", options.source_vocab, options.token_ids,
                                               SourceTokens(options.special), files, reasons));
   }
-  const int64_t rows = roles->source_ids;
+  const int64_t rows = side.source_rows = roles->source_ids;
   if (rows >= 0 && side.source.size > rows) {
     return Invalid("the source vocabulary has ", side.source.size,
                    " tokens, but the encoder's table only ", rows, " rows");
@@ -510,8 +510,9 @@ absl::Status TryWritten(const std::string& out, const Graph& stepped, std::ostre
   const auto model = TryBundle(out, "");
   if (!model.ok()) {
     const std::string perhaps = ops::FrozenReshape(stepped);
+    RemoveBundle(out);
     return absl::FailedPreconditionError(
-        absl::StrCat("'", out, "' is written, but a server refuses it: ", model.status().message(),
+        absl::StrCat("'", out, "' is removed, for a server refuses it: ", model.status().message(),
                      perhaps.empty() ? "" : "; perhaps because ", perhaps));
   }
   output << "tried   it loads, and decodes a made-up source\n";

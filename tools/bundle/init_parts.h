@@ -47,6 +47,7 @@ struct EncoderSide {
   ops::Graph graph;
   v1::EncoderConfig config;
   TextSide source;
+  int64_t source_rows = -1;  // of the table that it looks ids up in; -1: open
 };
 // options.encoder with the source's vocabulary. `from_zero`: an encoder that was exported for
 // streams is taken as one for whole sources where that is possible

@@ -90,7 +90,7 @@ def make_bundle(programs, folder, served, repository):
     served.loads = done.returncode == 0
     if not served.loads:
         shutil.rmtree(out.parent, ignore_errors=True)
-        why = last_line(done.stderr).replace(f"'{out}' is written, but a server refuses it: ", "")
+        why = last_line(done.stderr).replace(f"'{out}' is removed, for a server refuses it: ", "")
         why = why.replace(f"{folder}/", "").replace(f"bundle '{out}': ", "")
         served.why.append(f"{KNOWN[served.name]}: {why}" if served.name in KNOWN else why)
         return

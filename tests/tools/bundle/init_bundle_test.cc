@@ -111,12 +111,12 @@ TEST(InitBundle, TokensAroundSourcesAreAskedFor) {
   const auto [told, told_output, told_config] =
       init([](InitOptions& options) { options.special.source_end = "</s>"; });
   EXPECT_TRUE(told.ok()) << told;
-  EXPECT_THAT(told_output, ::testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(told_output, ::testing::Not(HasSubstr("unknown whether sources")));
   EXPECT_THAT(told_config.end_tokens(), ::testing::ElementsAre("</s>"));
   const auto [none, none_output, none_config] =
       init([](InitOptions& options) { options.special.source_end = ""; });
   EXPECT_TRUE(none.ok()) << none;
-  EXPECT_THAT(none_output, ::testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(none_output, ::testing::Not(HasSubstr("unknown whether sources")));
   EXPECT_EQ(none_config.end_tokens_size(), 0);
   const auto [wrong, wrong_output, wrong_config] =
       init([](InitOptions& options) { options.special.source_end = "<eos>"; });
@@ -184,9 +184,19 @@ TEST(InitBundle, IsTriedAsAServerLoadsIt) {
   options.special.ends = {"1"};
   std::ostringstream refused;
   EXPECT_THAT(InitBundle(options, refused).message(),
-              AllOf(HasSubstr("is written, but a server refuses it: bundle '"),
+              AllOf(HasSubstr("is removed, for a server refuses it: bundle '"),
                     HasSubstr("': encoder.xml: "), HasSubstr("is for 2 sources at a time alone")));
   EXPECT_THAT(refused.str(), ::testing::Not(HasSubstr("serve it")));
+  EXPECT_FALSE(std::filesystem::exists(options.out));
+  // A wrong pair, too, leaves nothing that the next call would be refused for.
+  const TempBundle paired;
+  options = ExportedTo(paired, "step-gru");
+  options.pairs = exported.path() + "/pairs";
+  std::ofstream(options.pairs) << "a\tno-such-token\n";
+  EXPECT_THAT(InitBundle(options, refused).message(),
+              HasSubstr("'" + options.out + "' is removed: --pairs '"));
+  options.pairs.clear();
+  EXPECT_EQ(InitBundle(options, refused), absl::OkStatus());
 }
 
 // The encoder of step-gru as forward(source, `input`) would be exported: what its layer starts

@@ -277,6 +277,39 @@ TEST(MadeModelsTest, ADecoderWithoutAnEncoderNeedsNoSource) {
   EXPECT_THAT(std::string(answer->hypotheses(0).text()), ::testing::StartsWith("ab"));
 }
 
+// Padded models have more columns than tokens, and so has a vocabulary that lacks a token.
+TEST(MadeModelsTest, AVocabularyWithFewerTokensThanTheModelIsAskedAbout) {
+  InitOptions options;
+  options.encoder =
+      Written("wide-encoder",
+              Port("input", "ids", 7, {"rows", "length"}) + Port("output", "h", 1, {"rows", "3"}) +
+                  Weight("table", {16, 3}) + Node("Gather", {"table", "ids"}, "x") +
+                  Node("ReduceMean", {"x"}, "h",
+                       Ints("axes", {1}) + "attribute { type: INT name: 'keepdims' i: 0 }"));
+  options.decoder = Written(
+      "wide-decoder", Port("input", "token", 7, {"rows"}) + Port("input", "h", 1, {"rows", "3"}) +
+                          Port("output", "logits", 1, {"rows", "16"}) +
+                          Port("output", "h_next", 1, {"rows", "3"}) + Weight("table", {16, 3}) +
+                          Weight("w", {3, 16}) + Node("Gather", {"table", "token"}, "x") +
+                          Node("Add", {"x", "h"}, "sum") + Node("Tanh", {"sum"}, "h_next") +
+                          Node("MatMul", {"h_next", "w"}, "logits"));
+  const auto output = [&](int tokens) {
+    std::string content = "<s>\n</s>\n";
+    for (int i = 2; i < tokens; ++i) {
+      absl::StrAppend(&content, "t", i, "\n");
+    }
+    options.source_vocab = options.target_vocab = Vocabulary(content);
+    return Make("wide", options).output;
+  };
+  const std::string asked = "unknown whether the ";
+  const std::string fewer = output(15);
+  EXPECT_THAT(fewer, HasSubstr(asked + "source vocabulary is the model's: it has 15 tokens, and "
+                                       "there are 16 rows of the encoder's table"));
+  EXPECT_THAT(fewer, HasSubstr(asked + "target vocabulary is the model's: it has 15 tokens, and "
+                                       "there are 16 scores"));
+  EXPECT_THAT(output(16), ::testing::Not(HasSubstr("is the model's")));
+}
+
 // PaddleOCR's exports leave the height open as well: `init` tries usual ones.
 TEST(MadeModelsTest, AnOpenHeightIsTriedOrTold) {
   InitOptions options;
