@@ -211,8 +211,10 @@ absl::StatusOr<TextSide> ReadTextSide(const std::string& side, const std::string
   if (!characters) {
     for (const std::string& token : tokens) {
       if (absl::c_any_of(token, absl::ascii_isspace)) {
-        return Invalid(side, " vocabulary '", path, "': '", absl::CEscape(token),
-                       "' contains white space, which separates tokens");
+        constexpr size_t kShown = 40;
+        return Invalid(side, " vocabulary '", path, "': '", absl::CEscape(token.substr(0, kShown)),
+                       "' contains white space, which separates tokens",
+                       token.size() > kShown ? "; a vocabulary is one token a line" : "");
       }
     }
   }

@@ -15,6 +15,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -254,6 +255,14 @@ absl::StatusOr<TokenFile> Parse(absl::string_view content, std::string& form) {
 }  // namespace
 
 bool IsNumberedList(absl::string_view content) {
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(content), "{")) {
+    const auto object = ParseObject(std::string(content));
+    const auto listed = object.ok() ? IdsByToken(*object) : object.status();
+    // A token with a line end could not be a line of the bundle's vocabulary.
+    return listed.ok() && absl::c_none_of(*listed, [](const NumberedToken& token) {
+             return absl::StrContains(token.token, '\n');
+           });
+  }
   int64_t empty_tail = 0;
   const auto listed = AllNumbered(Lines(content, empty_tail));
   for (size_t i = 0; listed.has_value() && i < listed->size(); ++i) {

@@ -59,7 +59,7 @@ struct TokenFile {
 absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path, const std::string& content,
                                         std::vector<std::string>& reasons);
 
-// Whether each line is "TOKEN ID", with the ids from 0 on.
+// Whether each line is "TOKEN ID", with the ids from 0 on, or all is a JSON object of ids by token.
 bool IsNumberedList(absl::string_view content);
 
 // The tokens of a tokenizer.json whose BPE writes what it lacks as bytes (Llama 2, Moonshine), one

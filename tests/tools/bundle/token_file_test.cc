@@ -35,6 +35,13 @@ TEST(TokenFile, JsonIsIdsByToken) {
   EXPECT_THAT(*Read("{\"<pad>\": 0, \"|\": 2, \"a\": 1}"), ElementsAre("<pad>", "a", "|"));
 }
 
+TEST(TokenFile, AJsonObjectOfIdsIsANumberedList) {
+  EXPECT_TRUE(IsNumberedList("{\"<s>\": 1, \"a b\": 0}"));
+  EXPECT_FALSE(IsNumberedList("{\"\\n\": 0, \"a\": 1}"));
+  EXPECT_FALSE(IsNumberedList("{\"model\": {\"vocab\": {\"a\": 0}}}"));
+  EXPECT_FALSE(IsNumberedList("{\n}\na\n"));
+}
+
 TEST(TokenFile, PlainLinesAreTokens) {
   EXPECT_THAT(*Read("0\n1\n2\n"), ElementsAre("0", "1", "2"));  // digits, not ids
   EXPECT_THAT(*Read("a\n \nb"), ElementsAre("a", " ", "b"));
