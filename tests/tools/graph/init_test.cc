@@ -181,8 +181,8 @@ TEST(InitTest, WhatCouldNotBeServedIsNotWritten) {
   vocab(vocabulary + "\n", "line 29: is empty");
   vocab(vocabulary + "<s>\n", "line 29: '<s>' is in line ");
   vocab(vocabulary + "two words\n", "'two words' contains white space");
-  vocab("[\"" + std::string(50, 'a') + "\", \"b\"]",
-        "'[\\\"" + std::string(38, 'a') + "' contains white space, which separates tokens; a ");
+  vocab("x" + std::string(50, 'a') + " b\n",
+        "'x" + std::string(39, 'a') + "' contains white space, which separates tokens; a ");
   refused({"--name", "a b"}, "--name: 'a b' cannot name a model");
   ExpectRefusal(Init(With(Files(Exported("step-lstm", "")), {"--out", out + "/a b/"})), out,
                 "--out names the model, for there is no --name: 'a b'");
