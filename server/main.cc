@@ -251,6 +251,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
     rest.CountRefusal(request, why);
   };
   http_options.takes_options = cors.enabled();
+  http_options.cors = &cors;
   http_options.bounds = ConnectionBoundsOfFiles();
   http_options.memory = &core.memory();
   http_options.at_once = [&probes, &cors](const http::HttpRequest& request) {
@@ -274,6 +275,8 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   admin_options.address = flags.admin_address;
   admin_options.max_body_bytes = http_options.max_body_bytes;
   admin_options.refused = http_options.refused;
+  admin_options.cors = &cors;
+  admin_options.has_local_name = access::IsLocal(flags.admin_address);
   admin_options.bounds = http_options.bounds;
   admin_options.memory = http_options.memory;
   admin_options.spare_files = kAdminSpareFiles;

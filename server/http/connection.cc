@@ -30,6 +30,7 @@
 #include "engine/status/fault.h"
 #include "ops/base/steady_time.h"
 #include "server/http/compression.h"
+#include "server/http/cors.h"
 #include "server/http/replies.h"
 #include "server/http/taken_connection.h"
 
@@ -270,6 +271,12 @@ void Connection::Dispatch() {
     return !has_more && HasHungUp(fd);
   };
   keeps_alive_ = reader_.head()->keeps_alive;
+  const Cors none;
+  const Cors& cors = site_.options.cors == nullptr ? none : *site_.options.cors;
+  if (const absl::Status status = cors.Check(*call, site_.options.has_local_name); !status.ok()) {
+    RefuseWith(status, ErrorReplyFor(call->path, status));
+    return;
+  }
   if (site_.options.at_once != nullptr) {
     if (std::optional<HttpReply> reply = site_.options.at_once(*call)) {
       Answer(*std::move(reply));

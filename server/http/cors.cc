@@ -1,8 +1,11 @@
 #include "server/http/cors.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -44,6 +47,31 @@ bool IsOrigin(absl::string_view text) {
   });
 }
 
+// "example.org" of "https://example.org:8443" and of "example.org:8000".
+absl::string_view HostOf(absl::string_view place) {
+  if (const size_t scheme = place.find("://"); scheme != absl::string_view::npos) {
+    place.remove_prefix(scheme + 3);
+  }
+  const size_t bracket = place.rfind(']');  // of an IPv6 address
+  const size_t colon = place.rfind(':');
+  const bool has_port =
+      colon != absl::string_view::npos && (bracket == absl::string_view::npos || colon > bracket);
+  return has_port ? place.substr(0, colon) : place;
+}
+
+// Whether no name server answers for it: an IP address, localhost and names below it (RFC 6761).
+bool IsLocalName(absl::string_view host) {
+  in_addr address{};
+  return absl::StartsWith(host, "[") || absl::EqualsIgnoreCase(host, "localhost") ||
+         absl::EndsWithIgnoreCase(host, ".localhost") ||
+         inet_pton(AF_INET, std::string(host).c_str(), &address) == 1;
+}
+
+absl::Status OtherOrigin() {
+  return absl::PermissionDeniedError(
+      "pages of this origin may not call; http-cors-origins names those that may");
+}
+
 }  // namespace
 
 absl::StatusOr<Cors> Cors::Make(const std::vector<std::string>& origins) {
@@ -60,11 +88,31 @@ absl::StatusOr<Cors> Cors::Make(const std::vector<std::string>& origins) {
   return cors;
 }
 
+bool Cors::Admits(const HttpRequest& request) const {
+  const std::string origin = request.header("Origin");
+  // A browser's own word counts where a proxy has replaced Host; no page can write this field.
+  return origin.empty() || origins_.count(origin) > 0 ||
+         absl::EqualsIgnoreCase(HostOf(origin), HostOf(request.header("Host"))) ||
+         request.header("Sec-Fetch-Site") == "same-origin";
+}
+
+absl::Status Cors::Check(const HttpRequest& request, bool has_local_name) const {
+  const std::string host(HostOf(request.header("Host")));
+  const bool is_allowed = std::any_of(
+      origins_.begin(), origins_.end(),
+      [&host](const std::string& origin) { return absl::EqualsIgnoreCase(HostOf(origin), host); });
+  if (has_local_name && !host.empty() && !is_allowed && !IsLocalName(host)) {
+    return absl::PermissionDeniedError(
+        "Host is neither localhost nor an IP address, nor that of an origin of http-cors-origins");
+  }
+  const bool only_reads =
+      request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS";
+  return only_reads || Admits(request) ? absl::OkStatus() : OtherOrigin();
+}
+
 HttpReply Cors::Preflight(const HttpRequest& request) const {
   if (origins_.count(request.header("Origin")) == 0) {
-    return ErrorReplyFor(request.path,
-                         absl::PermissionDeniedError("pages of this origin may not call the API; "
-                                                     "http-cors-origins names those that may"));
+    return ErrorReplyFor(request.path, OtherOrigin());
   }
   HttpReply reply;
   reply.status = 204;

@@ -24,7 +24,14 @@ class Cors {
   Cors() = default;  // no origin may
 
   bool enabled() const { return !origins_.empty(); }
-  bool Allows(const std::string& origin) const { return origins_.count(origin) > 0; }
+
+  // Whether the request comes from no page, or from one of the request's own host or of an allowed
+  // origin. A browser names the page's origin with all but plain GETs.
+  bool Admits(const HttpRequest& request) const;
+  // PermissionDenied if a page that may not call asks for more than to read. has_local_name: also
+  // if Host is a name that a stranger could have pointed at this machine, which makes a page of
+  // that name one of the same origin (DNS rebinding).
+  absl::Status Check(const HttpRequest& request, bool has_local_name) const;
 
   // The question that a browser asks before a request with JSON or a token: OPTIONS. 204 with what
   // is allowed, or 403 for another origin.

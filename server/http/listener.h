@@ -59,6 +59,7 @@ struct HttpReply {
 using Handler = std::function<HttpReply(const HttpRequest&)>;
 
 struct TakenConnection;  // server/http/taken_connection.h
+class Cors;              // server/http/cors.h
 
 struct ListenerOptions {
   // "host:port", "[::]:port"; port 0 takes a free one.
@@ -73,6 +74,11 @@ struct ListenerOptions {
   // What is taken in addition to GET and HEAD; the rest is refused with 405.
   bool takes_post = true;
   bool takes_options = false;
+  // Pages that may call (Cors::Check); null: those of the request's own host. Must outlive the
+  // listener.
+  const Cors* cors = nullptr;
+  // Refuses requests to a host that has another than a local name.
+  bool has_local_name = false;
   // Answers are packed for clients that take it.
   bool compresses = true;
   // For a request to arrive, and for an answer to leave, each as a whole; of a body for each 4 MiB.

@@ -19,7 +19,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -65,18 +64,6 @@ int CloseCode(const absl::Status& status) {
     default:
       return kInternal;
   }
-}
-
-// "example.org" of "https://example.org:8443" and of "example.org:8000".
-absl::string_view HostOf(absl::string_view place) {
-  if (const size_t scheme = place.find("://"); scheme != absl::string_view::npos) {
-    place.remove_prefix(scheme + 3);
-  }
-  const size_t bracket = place.rfind(']');  // of an IPv6 address
-  const size_t colon = place.rfind(':');
-  const bool has_port =
-      colon != absl::string_view::npos && (bracket == absl::string_view::npos || colon > bracket);
-  return has_port ? place.substr(0, colon) : place;
 }
 
 }  // namespace
@@ -148,9 +135,7 @@ absl::Status Session::Admit() {
 }
 
 absl::Status Session::CheckOrigin() const {
-  const std::string origin = socket_->request().header("Origin");
-  if (origin.empty() || site_.cors.Allows(origin) ||
-      absl::EqualsIgnoreCase(HostOf(origin), HostOf(socket_->request().header("Host")))) {
+  if (site_.cors.Admits(socket_->request())) {
     return absl::OkStatus();
   }
   return absl::PermissionDeniedError(

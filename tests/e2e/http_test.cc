@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/scraped_metrics.h"
 
@@ -61,6 +62,45 @@ TEST_F(HttpTest, DecodeAnswersWhatGrpcDoes) {
                 R"({"sources": [{"text": "cat"}], "options": {"beam_size": 2}})", kJson);
   EXPECT_EQ(brief->status, 200) << brief->body;
   EXPECT_THAT(brief->body, HasSubstr("\"K AE1 T\""));
+}
+
+// What a browser on this machine sends on behalf of a page that is open in it.
+TEST_F(HttpTest, PagesOfOtherOriginsCannotCall) {
+  const httplib::Headers none;
+  const httplib::Headers other = {{"Origin", "https://evil.example"}};
+  const httplib::Headers rebound = {{"Host", "evil.example"}, {"Origin", "http://evil.example"}};
+  const std::string word = R"({"sources": [{"text": "cat"}]})";
+  struct Case {
+    const char* listener;
+    int port;
+    const char* path;
+    std::string body;
+    int status_without;
+    int status_of_other;
+    int status_of_rebound;
+    int status_of_reading;  // GET /livez, rebound
+  };
+  const std::vector<Case> cases = {
+      {"API", server_->http_port(), "/v1/models/g2p-en:decode", word, 200, 403, 200, 200},
+      {"API", server_->http_port(), "/translate", "", 400, 403, 400, 200},
+      {"admin", server_->admin_port(), "/v1/models/g2p-en:decode", word, 200, 403, 403, 403},
+      {"admin", server_->admin_port(), "/v2/repository/models/none/unload", "", 200, 403, 403, 403},
+      {"metrics", server_->metrics_port(), "/metrics", "", 405, 405, 405, 200},
+  };
+  for (const Case& c : cases) {
+    httplib::Client client("127.0.0.1", c.port);
+    client.set_read_timeout(std::chrono::minutes(2));
+    const auto post = [&](const httplib::Headers& headers) {
+      const auto result = client.Post(c.path, headers, c.body, "text/plain");
+      const bool is_refused = result && result->status == 403;
+      EXPECT_EQ(is_refused, result && absl::StrContains(result->body, "http-cors-origins"));
+      return result ? result->status : -1;
+    };
+    EXPECT_EQ(post(none), c.status_without) << c.listener << c.path;
+    EXPECT_EQ(post(other), c.status_of_other) << c.listener << c.path;
+    EXPECT_EQ(post(rebound), c.status_of_rebound) << c.listener << c.path;
+    EXPECT_EQ(client.Get("/livez", rebound)->status, c.status_of_reading) << c.listener;
+  }
 }
 
 TEST_F(HttpTest, StatusesOfFailures) {

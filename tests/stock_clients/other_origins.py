@@ -50,14 +50,17 @@ def check_named_origins():
             status, headers, _ = preflight(address, origin)
             served.check(status == 403 and "access-control-allow-origin" not in headers, headers)
             status, headers, _ = ask(address, "POST", DECODE, {"Origin": origin}, BODY)
-            served.check("access-control-allow-origin" not in headers and headers["vary"] == "Origin", headers)
+            served.check(status == 403 and "access-control-allow-origin" not in headers, headers)
+            status, headers, _ = ask(address, "GET", "/v1/models", {"Origin": origin})
+            served.check(status == 200 and "access-control-allow-origin" not in headers and headers["vary"] == "Origin", headers)
 
 
 def check_defaults():
     with served.server("--page", "false") as (_, address, _):
         status, headers, _ = preflight(address, ORIGIN)
         served.check(status == 405 and "access-control-allow-origin" not in headers, f"{status} {headers}")
-        _, headers, _ = ask(address, "POST", DECODE, {"Origin": ORIGIN}, BODY)
+        status, headers, text = ask(address, "POST", DECODE, {"Origin": ORIGIN}, BODY)
+        served.check(status == 403 and "http-cors-origins" in text, text)
         served.check("access-control-allow-origin" not in headers and "vary" not in headers, headers)
         # Paths as people type them.
         for path in ("/v1/models/", "/v2/", "/v2/models/g2p-en/", "/openapi.json/", "/livez/"):
