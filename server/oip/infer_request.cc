@@ -10,7 +10,7 @@
 //    sources.
 //
 //   source_text      BYTES [n] or [n, 1]     AddTexts       one text for each source
-//   source_ids       INT [n, length]         AddIds         a row ends at the first -1
+//   source_ids       INT [n, length]         AddIds         rows end with any number of -1
 //   source_features  FP [n, frames, width]   AddFeatures
 //   source_audio     FP32, INT16 [n, samples]  AddAudio
 //   source_picture   BYTES [n]               AddPictures
@@ -56,7 +56,13 @@ absl::Status AddIds(const InputTensor& tensor, v1::DecodeRequest& request) {
   const auto width = static_cast<size_t>(tensor.row_size());
   for (size_t row = 0; row < static_cast<size_t>(tensor.shape[0]); ++row) {
     const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(row * width);
-    const auto end = std::find(begin, begin + static_cast<std::ptrdiff_t>(width), kPadding);
+    const auto row_end = begin + static_cast<std::ptrdiff_t>(width);
+    const auto end = std::find(begin, row_end, kPadding);
+    const auto behind = std::find_if(end, row_end, [](int32_t id) { return id != kPadding; });
+    if (behind != row_end) {
+      return Invalid("[", row, "][", behind - begin, "] is ", *behind, " behind padding (",
+                     kPadding, "), which ends a row");
+    }
     request.add_sources()->mutable_ids()->mutable_ids()->Add(begin, end);
   }
   return absl::OkStatus();

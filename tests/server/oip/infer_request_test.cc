@@ -93,6 +93,38 @@ TEST(InferRequestTest, DecoderInputsHoldEquallyManySources) {
   }
 }
 
+TEST(InferRequestTest, PaddingIsAtTheEndOfARow) {
+  serving::ModelPaths paths;
+  paths.models = {BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"};
+  const auto models = serving::ModelRegistry::Load(paths);
+  ASSERT_TRUE(models.ok()) << models.status();
+  const auto read = [&](std::initializer_list<int> ids) {
+    inference::ModelInferRequest request;
+    request.set_model_name("g2p-en");
+    auto& input = *request.add_inputs();
+    input.set_name("source_ids");
+    input.set_datatype("INT32");
+    input.add_shape(static_cast<int64_t>(ids.size()) / 3);
+    input.add_shape(3);
+    input.mutable_contents()->mutable_int_contents()->Add(ids.begin(), ids.end());
+    return ReadInferRequest(**models, request);
+  };
+  const auto good = read({5, 6, 7, 5, -1, -1, 5, 6, -1});
+  ASSERT_TRUE(good.ok()) << good.status();
+  const v1::DecodeRequest& sources = good->job.request;
+  ASSERT_EQ(sources.sources_size(), 3);
+  EXPECT_EQ(sources.sources(0).ids().ids_size(), 3);
+  EXPECT_EQ(sources.sources(1).ids().ids_size(), 1);
+  EXPECT_EQ(sources.sources(2).ids().ids_size(), 2);
+  for (const auto& [ids, place] : {std::pair(read({5, -1, 6}), "[0][2] is 6"),
+                                   std::pair(read({5, 6, 7, -1, 8, -1}), "[1][1] is 8"),
+                                   std::pair(read({5, -1, -2}), "[0][2] is -2")}) {
+    EXPECT_EQ(ids.status().code(), absl::StatusCode::kInvalidArgument) << ids.status();
+    EXPECT_THAT(std::string(ids.status().message()),
+                AllOf(HasSubstr("input 'source_ids'"), HasSubstr(place)));
+  }
+}
+
 TEST(InferRequestTest, ANamedOutputRaisesTheAttentionAskedForAndNeverLowersIt) {
   serving::ModelPaths paths;
   paths.models = {BEAMWRIGHT_SOURCE_DIR "/models/g2p-en/1"};
