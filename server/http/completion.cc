@@ -22,10 +22,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "engine/bundle/text_codec.h"
+#include "engine/request/prepared_source.h"
+#include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/utf8.h"
 #include "server/http/event_queue.h"
@@ -62,8 +66,22 @@ Choice ChoiceOf(const engine::DecodeModel& model, const v1::Hypothesis& hypothes
   return choice;
 }
 
+// What a token at `place` adds to the text. Those of all tokens, one behind the other, are it.
+std::string PieceAt(const engine::DecodeModel& model, const v1::Hypothesis& hypothesis, int place,
+                    int32_t token) {
+  const bundle::TextCodec& codec = model.target();
+  int32_t before = -1;
+  for (int i = place - 1; i >= 0 && before < 0; --i) {
+    const int32_t id = hypothesis.tokens(i);
+    const bool is_silent = id == codec.begin_id() || id == codec.pad_id() ||
+                           absl::c_linear_search(codec.end_ids(), id);
+    before = is_silent ? -1 : id;
+  }
+  return codec.WrittenBehind(token, before);
+}
+
 // OpenAI's lists, one element for each token: its text, log-probability, and the most probable
-// ones.
+// ones (of those that write nothing, such as the end, the name in the vocabulary).
 void WriteLogProbs(const engine::DecodeModel& model, const CompletionBody& asked,
                    const v1::Hypothesis& hypothesis, JsonWriter& json) {
   if (asked.logprobs < 0) {
@@ -74,13 +92,13 @@ void WriteLogProbs(const engine::DecodeModel& model, const CompletionBody& asked
   const int last = hypothesis.tokens_size();
   json.BeginObject().Key("tokens").BeginArray();
   for (int i = first; i < last; ++i) {
-    json.String(model.target().TokenText(hypothesis.tokens(i)));
+    json.String(ValidUtf8(PieceAt(model, hypothesis, i, hypothesis.tokens(i))));
   }
   json.EndArray().Key("text_offset").BeginArray();
   int64_t offset = 0;  // in characters
   for (int i = first; i < last; ++i) {
     json.Int(offset);
-    offset += CountCharacters(model.target().Written(hypothesis.tokens(i), i == 0));
+    offset += CountCharacters(PieceAt(model, hypothesis, i, hypothesis.tokens(i)));
   }
   json.EndArray().Key("token_logprobs").BeginArray();
   for (int i = first; i < last; ++i) {
@@ -95,7 +113,9 @@ void WriteLogProbs(const engine::DecodeModel& model, const CompletionBody& asked
       const v1::TopTokens& top = hypothesis.top_tokens(i);
       json.BeginObject();
       for (int j = 0; j < top.tokens_size(); ++j) {
-        json.Key(model.target().TokenText(top.tokens(j))).Float(top.log_probs(j));
+        const std::string piece = PieceAt(model, hypothesis, i, top.tokens(j));
+        json.Key(piece.empty() ? model.target().TokenText(top.tokens(j)) : ValidUtf8(piece))
+            .Float(top.log_probs(j));
       }
       json.EndObject();
     }
@@ -170,6 +190,14 @@ HttpReply CompletionReply(const engine::DecodeModel& model, const CompletionBody
   return JsonReply(json);
 }
 
+// The error of a call with the caller's own names: the prompt is the target prefix here.
+absl::Status OfCompletion(const absl::Status& status) {
+  return status::WithFields(status, [](absl::string_view field) {
+    const bool is_prompt = absl::ConsumePrefix(&field, "options.target_prefix");
+    return is_prompt ? std::string("prompt") : std::string(field);
+  });
+}
+
 // The events of a stream; messages are taken on one worker at a time.
 class CompletionEvents final : public CancellableReply {
  public:
@@ -209,6 +237,7 @@ class CompletionEvents final : public CancellableReply {
           return;
         case serving::DecodeStream::Taken::kEnd:
           has_ended_ = true;
+          end_ = OfCompletion(end_);
           if (end_.ok() && body_.counts_streamed) {
             AddUsage();
           }
@@ -325,7 +354,7 @@ HttpReply StartCompletion(const HttpRequest& request, serving::Core& core, const
       },
       [kept, model](const absl::StatusOr<v1::DecodeResponse>& answer) {
         return answer.ok() ? CompletionReply(*model, *kept, answer->results(0).decoded())
-                           : ErrorReply(answer.status());
+                           : ErrorReply(OfCompletion(answer.status()));
       });
 }
 
@@ -339,6 +368,10 @@ HttpReply Complete(const HttpRequest& request, serving::Core& core, const Asked&
     absl::StatusOr<serving::ModelPtr> found = core.models().Lookup(body->request.model(), "");
     status = found.status();
     model = found.ok() ? *std::move(found) : nullptr;
+  }
+  if (model != nullptr && !engine::TakesEmptySources(*model)) {
+    status = status::InvalidField("model", "'", body->request.model(),
+                                  "' decodes a source; completions are for language models");
   }
   if (!status.ok()) {
     serving::Caller caller{asked.method};

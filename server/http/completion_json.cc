@@ -142,6 +142,9 @@ class CompletionReader {
     options.set_max_length(Int("max_tokens", 1, 65536).value_or(16));
     ReadSampling(options);
     if (const auto logprobs = Int("logprobs", 0, 64); logprobs.has_value()) {
+      if (*logprobs > 0 && options.sampling() == v1::SAMPLING_RANDOM) {
+        faults_.Add("logprobs", "above 0 needs temperature 0");
+      }
       body_.logprobs = *logprobs;
       options.set_top_tokens(*logprobs);
     }

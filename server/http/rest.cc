@@ -71,6 +71,45 @@ HttpReply MessageOrError(const absl::StatusOr<Message>& answer) {
   return answer.ok() ? MessageReply(*answer) : ErrorReply(answer.status());
 }
 
+// The members that OpenAI's clients read of a model.
+JsonWriter& WriteModelMembers(const std::string& name, JsonWriter& json) {
+  json.Key("id").String(name).Key("object").String("model");
+  return json.Key("created").Int(0).Key("owned_by").String("beamwright");
+}
+
+// The message with further members behind its own. members: an object.
+HttpReply WithMembers(const google::protobuf::Message& message, const JsonWriter& members) {
+  HttpReply reply = MessageReply(message);
+  if (reply.status == 200) {
+    const absl::string_view own = absl::StripSuffix(reply.body, "}\n");
+    reply.body = absl::StrCat(own, ",", absl::string_view(members.text()).substr(1), "\n");
+  }
+  return reply;
+}
+
+HttpReply ListReply(const v1::ListModelsResponse& list) {
+  JsonWriter json;
+  json.BeginObject().Key("object").String("list").Key("data").BeginArray();
+  const std::string* last = nullptr;  // versions of a model follow one another
+  for (const v1::ModelSummary& model : list.models()) {
+    if (last == nullptr || *last != model.name()) {
+      WriteModelMembers(model.name(), json.BeginObject()).EndObject();
+    }
+    last = &model.name();
+  }
+  json.EndArray().EndObject();
+  return WithMembers(list, json);
+}
+
+HttpReply DescriptionReply(const absl::StatusOr<v1::ModelDescription>& model) {
+  if (!model.ok()) {
+    return ErrorReply(model.status());
+  }
+  JsonWriter json;
+  WriteModelMembers(model->summary().name(), json.BeginObject()).EndObject();
+  return WithMembers(*model, json);
+}
+
 HttpReply InferReplyOf(const InferBody& asked,
                        const absl::StatusOr<inference::ModelInferResponse>& answer) {
   if (!answer.ok()) {
@@ -180,7 +219,7 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
     return NoSuchPath(request);
   }
   if (pieces.size() == 2) {
-    return IsGet(request) ? MessageReply(models.ListAll()) : WrongMethod(request, "GET");
+    return IsGet(request) ? ListReply(models.ListAll()) : WrongMethod(request, "GET");
   }
   ModelPath path = SplitModelPath(pieces);
   if (!path.rest.empty()) {
@@ -207,7 +246,7 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
     return absl::StrContains(last, ':') ? NoSuchPath(request) : WrongMethod(request, "GET");
   }
   if (!models.on_demand()) {
-    return MessageOrError(models.Describe(path.model, path.version));
+    return DescriptionReply(models.Describe(path.model, path.version));
   }
   return AnswerLater<v1::ModelDescription>(
       request, service_.core().state(), {MethodOf(request.path), identity, options_.timeout},
@@ -221,7 +260,7 @@ HttpReply Rest::HandleV1(const HttpRequest& request, const Pieces& pieces,
                        }
                      });
       },
-      MessageOrError<v1::ModelDescription>);
+      DescriptionReply);
 }
 
 HttpReply Rest::Decode(const HttpRequest& request, const std::string& model,

@@ -51,7 +51,13 @@ def answers(client, grpc):
         check(full.text == prompt + text, full.text)
         check(np.allclose(full.logprobs.token_logprobs[len(ids):], log_probs), f"{full.logprobs} and not {log_probs}")
         check(all(len(top) == 3 for top in full.logprobs.top_logprobs[len(ids):]), f"{full.logprobs.top_logprobs}")
-        check(full.logprobs.tokens[: len(ids)] == prompt.split(), f"{full.logprobs.tokens}")
+        check("".join(full.logprobs.tokens) == full.text, f"{full.logprobs.tokens} are not {full.text!r}")
+        behind = complete(client, prompt, logprobs=3).choices[0]
+        tokens, places = behind.logprobs.tokens, behind.logprobs.text_offset
+        check("".join(tokens) == text and all(text[place:].startswith(token) for token, place in zip(tokens, places)),
+              f"{tokens} at {places} are not {text!r}")
+        check(all(not token or token in top for token, top in zip(tokens, behind.logprobs.top_logprobs)),
+              f"{tokens}, {behind.logprobs.top_logprobs}")
         words = text.split()
         if len(words) > 2:
             cut = complete(client, prompt, stop=["no such", words[2]]).choices[0]
@@ -69,6 +75,21 @@ def answers(client, grpc):
     beam = client.completions.create(model=MODEL, prompt="once", max_tokens=8, n=2,
                                      extra_body={"options": {"beam_size": 4, "length_penalty": "gnmt"}})
     check(len(beam.choices) == 2, f"{beam}")
+
+
+def models(client):
+    listed = client.models.list()
+    check(listed.object == "list" and sorted(model.id for model in listed) == sorted(["g2p-en", MODEL]), f"{listed}")
+    for model in listed:
+        one = client.models.retrieve(model.id)
+        check((one.id, one.object, one.owned_by) == (model.id, "model", "beamwright"), f"{one}, {model}")
+        check(one.summary["name"] == model.id, f"{one}")
+    try:
+        client.models.retrieve("gpt-2")
+    except openai.NotFoundError as error:
+        check("gpt-2" in str(error), f"{error}")
+    else:
+        check(False, "a model that is not there")
 
 
 def samples(client):
@@ -137,7 +158,10 @@ def refused(client):
             (openai.NotFoundError, "gpt-2", {"model": "gpt-2"}),
             (openai.BadRequestError, "prompt", {"prompt": ["once", "upon"]}),
             (openai.BadRequestError, "prompt", {"prompt": [1.5]}),
-            (openai.BadRequestError, "nosuchword", {"prompt": "nosuchword"}),
+            (openai.BadRequestError, "prompt: word 0, 'nosuchword'", {"prompt": "nosuchword"}),
+            (openai.BadRequestError, "prompt: ", {"prompt": [99999]}),
+            (openai.BadRequestError, "completions are for language models", {"model": "g2p-en", "prompt": "x"}),
+            (openai.BadRequestError, "logprobs: above 0 needs temperature 0", {"temperature": 1, "logprobs": 2}),
             (openai.BadRequestError, "max_tokens", {"max_tokens": 0}),
             (openai.BadRequestError, "best_of", {"n": 3, "best_of": 2}),
             (openai.BadRequestError, "logit_bias", {"logit_bias": {"3": 500}}),
@@ -162,6 +186,7 @@ def main():
         make_model(pathlib.Path(sys.argv[1]), folder, folder / "models" / MODEL / "1")
         with server("--model-repository", folder / "models") as (grpc, http, _):
             client = openai.OpenAI(base_url=f"http://{http}/v1", api_key="none", max_retries=0, timeout=120)
+            models(client)
             answers(client, grpc)
             samples(client)
             events = streams(client)
