@@ -67,6 +67,13 @@ bool IsLocalName(absl::string_view host) {
          inet_pton(AF_INET, std::string(host).c_str(), &address) == 1;
 }
 
+// Whether the origin is a browser's extension, which its user has installed: no page has such one.
+bool IsExtension(absl::string_view origin) {
+  return absl::StartsWith(origin, "moz-extension://") ||
+         absl::StartsWith(origin, "chrome-extension://") ||
+         absl::StartsWith(origin, "safari-web-extension://");
+}
+
 absl::Status OtherOrigin() {
   return absl::PermissionDeniedError(
       "pages of this origin may not call; http-cors-origins names those that may");
@@ -91,7 +98,7 @@ absl::StatusOr<Cors> Cors::Make(const std::vector<std::string>& origins) {
 bool Cors::Admits(const HttpRequest& request) const {
   const std::string origin = request.header("Origin");
   // A browser's own word counts where a proxy has replaced Host; no page can write this field.
-  return origin.empty() || origins_.count(origin) > 0 ||
+  return origin.empty() || origins_.count(origin) > 0 || IsExtension(origin) ||
          absl::EqualsIgnoreCase(HostOf(origin), HostOf(request.header("Host"))) ||
          request.header("Sec-Fetch-Site") == "same-origin";
 }

@@ -45,6 +45,8 @@ TEST(CorsTest, PagesThatMayCall) {
       {"localhost:8000", "https://app.example.org:444", "cross-site", false, false},
       {"localhost:8000", "http://localhost.evil.example", "", false, false},
       {"localhost:8000", "null", "cross-site", false, false},
+      {"localhost:8000", "moz-extension://3f2a-1", "cross-site", true, true},
+      {"localhost:8000", "http://moz-extension://3f2a-1", "cross-site", false, false},
   };
   for (const Case& c : cases) {
     const std::map<std::string, std::string> headers = {
