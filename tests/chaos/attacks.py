@@ -323,7 +323,7 @@ def uncovered(attacks):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/bin")
+    parser.add_argument("--programs", type=lambda path: pathlib.Path(path).resolve(), default=ROOT / "build/bin")
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--limit", type=int, default=512, help="MiB of the cgroup; 0: none")
     parser.add_argument("--worst", type=int, default=12, help="rows at the end")
