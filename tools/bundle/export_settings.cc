@@ -107,7 +107,7 @@ class Export {
   }
 
   std::string tokenizer() const { return PathOf("tokenizer.json"); }
-  // Of a file of the export; empty: there is none.
+  // The path of a file of the export; empty: the export lacks it.
   std::string PathOf(const char* name) const {
     const fs::path path = folder_ / name;
     std::error_code error;
@@ -239,12 +239,7 @@ class Reader {
       SetShape();
     }
     BW_RETURN_IF_ERROR(SetTokens());
-    if (is_text) {
-      BW_RETURN_IF_ERROR(SetSourceTokens());
-      SetSearch();
-      return std::optional(std::move(settings_));
-    }
-    BW_RETURN_IF_ERROR(SetPrefix());
+    BW_RETURN_IF_ERROR(is_text ? SetSourceTokens() : SetPrefix());
     SetSearch();
     return std::optional(std::move(settings_));
   }

@@ -175,14 +175,7 @@ class MarianInitialiser {
     special.begin = kEnd;
     special.ends = {kEnd};
     special.source_end = kEnd;
-    BW_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
-    if (!options_.token_ids.empty()) {
-      absl::StatusOr<std::string> numbered = NumberPieces(content, token_ids_);
-      if (!numbered.ok()) {
-        return Annotate(numbered.status(), absl::StrCat(side, " vocabulary '", path, "'"));
-      }
-      content = *std::move(numbered);
-    }
+    BW_ASSIGN_OR_RETURN(std::string content, tools::ReadText(path, options_.token_ids));
     std::vector<std::string> reasons;  // of files that no toolkit is known of
     BW_ASSIGN_OR_RETURN(TextSide text, ReadTextSide(side, path, content, special, reasons));
     config = std::move(text.config);
@@ -209,14 +202,6 @@ class MarianInitialiser {
   }
 
   absl::Status ReadTexts() {
-    if (!options_.token_ids.empty()) {
-      BW_ASSIGN_OR_RETURN(const std::string content, ReadFile(options_.token_ids));
-      absl::StatusOr<std::vector<std::string>> tokens = ReadTokenIds(content);
-      if (!tokens.ok()) {
-        return Annotate(tokens.status(), absl::StrCat("--token-ids '", options_.token_ids, "'"));
-      }
-      token_ids_ = *std::move(tokens);
-    }
     BW_ASSIGN_OR_RETURN(source_, ReadText("source", options_.source_vocab, facts_.source_tokens,
                                           *config_.mutable_source()));
     BW_ASSIGN_OR_RETURN(target_, ReadText("target", options_.target_vocab, facts_.target_tokens,
@@ -304,7 +289,6 @@ class MarianInitialiser {
   v1::ModelConfig config_;
   std::unique_ptr<bundle::TextCodec> source_;
   std::unique_ptr<bundle::TextCodec> target_;
-  std::vector<std::string> token_ids_;  // tokens by ids; empty: those of the vocabularies
   std::vector<std::string> reasons_;
   Files files_;
 };

@@ -148,10 +148,8 @@ absl::Status TakeWeNet(const InitOptions& options, const std::string& name, Grap
   }
   reasons.push_back(
       "WeNet's encoder: the bundle's file computes offset and mask, as WeNet's programs do for "
-      "each "
-      "chunk, and has the CTC output of the second file; decoder.onnx, which rescores texts, is "
-      "not "
-      "used");
+      "each chunk, and has the CTC output of the second file; decoder.onnx, which rescores texts, "
+      "is not used");
   BW_ASSIGN_OR_RETURN(graph, TakeChangedGraph(options.encoder, name, *std::move(changed), files));
   return absl::OkStatus();
 }
@@ -244,12 +242,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path, const std::string&
     return IsSentencePiece(path) ? content : WithUnixLines(content);
   }
   BW_ASSIGN_OR_RETURN(const std::string list, ReadFile(token_ids));
-  absl::StatusOr<std::vector<std::string>> tokens = ReadTokenIds(list);
-  if (absl::StartsWith(list, "{")) {  // vocab.json, which may be one line
-    std::vector<std::string> unused;
-    const absl::StatusOr<TokenFile> file = ReadTokenFile(token_ids, list, unused);
-    tokens = file.ok() ? file->tokens : absl::StatusOr<std::vector<std::string>>(file.status());
-  }
+  const absl::StatusOr<std::vector<std::string>> tokens = ReadTokenIds(list);
   if (!tokens.ok()) {
     return Annotate(tokens.status(), absl::StrCat("--token-ids '", token_ids, "'"));
   }

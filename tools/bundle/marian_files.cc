@@ -8,15 +8,16 @@
 #include <map>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "tools/bundle/token_file.h"
 
 namespace beamwright::tools {
 namespace {
@@ -82,7 +83,7 @@ absl::StatusOr<std::string> MarianBinOf(const ops::TensorMap& arrays) {
 }
 
 // Numbers the pieces of a SentencePiece model by a list of tokens. OPUS-MT's models have one
-// vocabulary for both languages (ReadTokenIds reads *.vocab.yml, YAML or JSON of "token: id" lines)
+// vocabulary for both languages (ReadTokenIds reads *.vocab.yml, lines of "token: id", and JSON)
 // and a SentencePiece model per language, whose pieces have other numbers.
 //
 // NumberPieces rewrites a SentencePiece model so that its piece i is token i: pieces that the model
@@ -160,16 +161,17 @@ std::optional<std::string> TextOfPiece(const std::string& piece) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ReadTokenIds(absl::string_view content) {
+  if (IsJsonObject(content)) {
+    BW_ASSIGN_OR_RETURN(std::vector<std::string> tokens, TokensOfObject(std::string(content)));
+    return absl::c_linear_search(tokens, "")
+               ? absl::StatusOr<std::vector<std::string>>(Invalid("a token is empty"))
+               : std::move(tokens);
+  }
   std::map<int, std::string> by_id;
   int line_number = 0;
   for (absl::string_view line : absl::StrSplit(content, '\n')) {
     ++line_number;
     line = absl::StripAsciiWhitespace(line);
-    if (line_number == 1) {
-      absl::ConsumePrefix(&line, "{");  // JSON
-    }
-    absl::ConsumeSuffix(&line, "}");
-    line = absl::StripAsciiWhitespace(absl::StripSuffix(line, ","));
     if (line.empty()) {
       continue;
     }

@@ -23,9 +23,9 @@ absl::StatusOr<std::string> MarianBinOf(const ops::TensorMap& arrays);
 // texts, and one file that numbers the tokens of both (opus.spm32k-spm32k.vocab.yml). A bundle has
 // the numbers in the SentencePiece models.
 
-// Tokens by their ids. The file is YAML or JSON with a token and its id a line or a member:
-// `"▁de": 4`. InvalidArgument naming the line: something else, an id that is there twice or
-// missing.
+// Tokens by their ids. The file is YAML with a token and its id a line, `"▁de": 4`, or a JSON
+// object of ids by token. InvalidArgument, of YAML naming the line: something else, an id that is
+// there twice or missing.
 absl::StatusOr<std::vector<std::string>> ReadTokenIds(absl::string_view content);
 
 // The SentencePiece model `model` with its pieces in the order of `tokens`. Tokens that it lacks,

@@ -71,6 +71,23 @@ void SetEnds(const std::vector<std::string>& ends, v1::TextConfig& config) {
   config.mutable_end_tokens()->Assign(ends.begin(), ends.end());
 }
 
+// A vocabulary that says how text is cut. known: gets its tokens, among which the given special
+// ones must be.
+absl::StatusOr<std::unique_ptr<bundle::TextCodec>> OpenCodec(
+    const std::string& side, const std::string& path, const std::string& content,
+    const SpecialTokens& special, const v1::TextConfig& config, std::set<std::string>& known) {
+  absl::StatusOr<std::unique_ptr<bundle::TextCodec>> codec =
+      bundle::TextCodec::Create(config, content);
+  if (!codec.ok()) {
+    return Annotate(codec.status(), absl::StrCat(side, " vocabulary '", path, "'"));
+  }
+  for (int32_t id = 0; id < (*codec)->size(); ++id) {
+    known.insert((*codec)->TokenText(id));
+  }
+  BW_RETURN_IF_ERROR(CheckGiven(side, special, known));
+  return codec;
+}
+
 // Reads a file that says how text is cut: only the special tokens are guessed.
 absl::StatusOr<TextSide> ReadTokenizer(const std::string& side, const std::string& path,
                                        const std::string& content, const SpecialTokens& special,
@@ -79,16 +96,10 @@ absl::StatusOr<TextSide> ReadTokenizer(const std::string& side, const std::strin
   v1::TextConfig& config = text.config;
   config.set_form(v1::TEXT_FORM_PIECES);
   config.set_vocabulary(absl::StrCat(side, absl::EndsWith(path, ".json") ? ".json" : ".vocab"));
-  const auto codec = bundle::TextCodec::Create(config, content);
-  if (!codec.ok()) {
-    return Annotate(codec.status(), absl::StrCat(side, " vocabulary '", path, "'"));
-  }
-  text.size = (*codec)->size();
   std::set<std::string> known;
-  for (int32_t id = 0; id < (*codec)->size(); ++id) {
-    known.insert((*codec)->TokenText(id));
-  }
-  BW_RETURN_IF_ERROR(CheckGiven(side, special, known));
+  BW_ASSIGN_OR_RETURN(const std::unique_ptr<bundle::TextCodec> codec,
+                      OpenCodec(side, path, content, special, config, known));
+  text.size = codec->size();
   reasons.push_back(absl::StrCat(side, " text is cut as '", path, "' says"));
   config.set_begin_token(special.begin);
   SetEnds(special.ends, config);
@@ -116,36 +127,24 @@ absl::Status SetSentencePieceTokens(const std::string& side, const std::string& 
                                     const std::string& content, const SpecialTokens& special,
                                     v1::TextConfig& config, std::vector<std::string>& reasons) {
   constexpr absl::string_view kBegins[] = {"<s>", "<pad>"};
-  const auto codec = bundle::TextCodec::Create(config, content);
-  if (!codec.ok()) {
-    return Annotate(codec.status(), absl::StrCat(side, " vocabulary '", path, "'"));
-  }
   std::set<std::string> known;
-  for (int32_t id = 0; id < (*codec)->size(); ++id) {
-    known.insert((*codec)->TokenText(id));
-  }
-  BW_RETURN_IF_ERROR(CheckGiven(side, special, known));
+  BW_RETURN_IF_ERROR(OpenCodec(side, path, content, special, config, known).status());
   config.set_unknown_token(FindUsual(known, kUsualUnknowns));
   if (side != "target") {
     config.set_begin_token(special.begin);
     SetEnds(special.ends, config);
     return absl::OkStatus();
   }
-  std::string begin = special.begin;
-  if (begin.empty()) {
-    begin = FindUsual(known, kBegins);
-  }
+  const std::string begin = special.begin.empty() ? FindUsual(known, kBegins) : special.begin;
   std::vector<std::string> ends = special.ends;
   if (ends.empty() && known.count("</s>") > 0) {
     ends.push_back("</s>");
   }
-  for (const auto& [is_missing, flag] :
-       {std::pair(begin.empty(), "--begin"), std::pair(ends.empty(), "--end")}) {
-    if (is_missing) {
-      return Invalid("target vocabulary '", path, "': which token ",
-                     flag == std::string("--begin") ? "begins" : "ends",
-                     " a text? It has none of SentencePiece's usual pieces; name it by ", flag);
-    }
+  if (begin.empty() || ends.empty()) {
+    return Invalid("target vocabulary '", path, "': which token ",
+                   begin.empty() ? "begins" : "ends",
+                   " a text? It has none of SentencePiece's usual pieces; name it by ",
+                   begin.empty() ? "--begin" : "--end");
   }
   config.set_begin_token(begin);
   SetEnds(ends, config);

@@ -233,12 +233,10 @@ absl::StatusOr<TokenFile> Parse(absl::string_view content, std::string& form) {
   if (lines.empty()) {
     return Invalid("it is empty");
   }
-  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(content), "{")) {
+  if (IsJsonObject(content)) {
     form = "a JSON object of ids by token";
     file.is_json = true;
-    BW_ASSIGN_OR_RETURN(const google::protobuf::Struct object, ParseObject(std::string(content)));
-    BW_ASSIGN_OR_RETURN(const std::vector<NumberedToken> listed, IdsByToken(object));
-    BW_ASSIGN_OR_RETURN(file.tokens, InOrder(listed));
+    BW_ASSIGN_OR_RETURN(file.tokens, TokensOfObject(std::string(content)));
     return file;
   }
   if (const auto listed = AllNumbered(lines); listed.has_value()) {
@@ -254,8 +252,18 @@ absl::StatusOr<TokenFile> Parse(absl::string_view content, std::string& form) {
 
 }  // namespace
 
+bool IsJsonObject(absl::string_view content) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(content), "{");
+}
+
+absl::StatusOr<std::vector<std::string>> TokensOfObject(const std::string& content) {
+  BW_ASSIGN_OR_RETURN(const google::protobuf::Struct object, ParseObject(content));
+  BW_ASSIGN_OR_RETURN(const std::vector<NumberedToken> listed, IdsByToken(object));
+  return InOrder(listed);
+}
+
 bool IsNumberedList(absl::string_view content) {
-  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(content), "{")) {
+  if (IsJsonObject(content)) {
     const auto object = ParseObject(std::string(content));
     const auto listed = object.ok() ? IdsByToken(*object) : object.status();
     // A token with a line end could not be a line of the bundle's vocabulary.

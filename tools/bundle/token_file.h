@@ -59,6 +59,12 @@ struct TokenFile {
 absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path, const std::string& content,
                                         std::vector<std::string>& reasons);
 
+// Whether the content begins as a JSON object.
+bool IsJsonObject(absl::string_view content);
+// The tokens of a JSON object of ids by token, in the order of their ids. InvalidArgument: it is
+// none, or an id is missing or there twice.
+absl::StatusOr<std::vector<std::string>> TokensOfObject(const std::string& content);
+
 // Whether each line is "TOKEN ID", with the ids from 0 on, or all is a JSON object of ids by token.
 bool IsNumberedList(absl::string_view content);
 

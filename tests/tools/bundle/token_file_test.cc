@@ -125,6 +125,9 @@ TEST(TokenIdsTest, FilesOfMarianAreRead) {
                             "\"\\x41\\u2581\": 5\n"),
               ElementsAre("</s>", "<unk>", ",", ":", "'", "A\xe2\x96\x81"));
   EXPECT_THAT(*ReadTokenIds("{\"</s>\": 0,\n \"a\": 1\n}\n"), ElementsAre("</s>", "a"));
+  EXPECT_THAT(*ReadTokenIds("{\"a\": 1, \"\\u2581\": 0}"), ElementsAre("\xe2\x96\x81", "a"));
+  EXPECT_THAT(TokenIdsFault("{\"a\": 0, \"b\": 0}"), HasSubstr("0"));
+  EXPECT_THAT(TokenIdsFault("{\"\": 0, \"b\": 1}"), HasSubstr("a token is empty"));
   EXPECT_THAT(TokenIdsFault("a: 0\nb: 0\n"), HasSubstr("line 2: id 0 is there twice"));
   EXPECT_THAT(TokenIdsFault("a: 0\nb: 2\n"), HasSubstr("id 1 is missing"));
   EXPECT_THAT(TokenIdsFault("a: 0\nb\n"), HasSubstr("line 2 is not 'token: id'"));
