@@ -112,7 +112,7 @@ struct Sound {
 // kind is not known and `flags` do not say that it is raw samples, or it cannot be read.
 absl::StatusOr<Sound> OpenSound(const std::string& path, const SoundFlags& flags);
 // Whether a file of a folder is a recording, by its first bytes or by its extension; with --samples
-// every file is one. Hidden files and answers of `recognize` are none.
+// every file is. Hidden files and answers of `recognize` are not.
 bool IsRecording(const std::string& path, const SoundFlags& flags);
 
 }  // namespace beamwright::client

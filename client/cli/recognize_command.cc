@@ -13,7 +13,6 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,20 +22,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
+#include "client/cli/result_table.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kTableName[] = "results.tsv";
 
 struct RecognizeFlags {
   std::vector<std::string> files;
@@ -270,7 +266,7 @@ void RemoveAnswers(const RecognizeFlags& flags, std::vector<Recording>& recordin
   std::error_code error;
   const auto whole = [&error](const fs::path& path) { return fs::weakly_canonical(path, error); };
   const fs::path folder = flags.output_dir;
-  std::set<fs::path> written = {whole(folder / kTableName)};
+  std::set<fs::path> written = {whole(folder / ResultTable::kName)};
   for (const Recording& recording : recordings) {
     written.insert(whole(folder / (recording.name + flags.Extension())));
   }
@@ -280,101 +276,6 @@ void RemoveAnswers(const RecognizeFlags& flags, std::vector<Recording>& recordin
                                   }),
                    recordings.end());
 }
-
-// What the table says of a recording.
-struct RecordingResult {
-  double seconds = 0;
-  std::string text;
-  int num_words = 0;
-  double confidence = 0;  // the sum of the words'
-  absl::Status status;
-
-  void Add(const v1::RecognizedSegment& segment) {
-    if (segment.hypotheses_size() == 0 || segment.hypotheses(0).tokens_size() == 0) {
-      return;  // silence
-    }
-    absl::StrAppend(&text, text.empty() ? "" : " ", HypothesisText(segment.hypotheses(0)));
-    for (const v1::Word& word : segment.words()) {
-      ++num_words;
-      confidence += word.confidence();
-    }
-  }
-};
-
-// DIR/results.tsv: a line for each recording, with tabs between the cells. It is appended to while
-// recordings are recognised; at the end a recording's last line replaces the others.
-class ResultTable {
- public:
-  static absl::StatusOr<ResultTable> Open(const std::string& folder) {
-    ResultTable table;
-    table.path_ = fs::path(folder) / kTableName;
-    std::ifstream before(table.path_);
-    std::string line;
-    bool is_cut = false;  // the last line, in the middle
-    while (std::getline(before, line)) {
-      is_cut = before.eof();
-      if (const size_t tab = line.find('\t'); tab != std::string::npos && line != kHeading) {
-        table.lines_[line.substr(0, tab)] = line;
-      }
-    }
-    const bool is_new = table.lines_.empty();
-    table.out_.open(table.path_, std::ios::app);
-    table.out_ << (is_cut ? "\n" : "");
-    if (is_new) {
-      table.out_ << kHeading << "\n" << std::flush;
-    }
-    return table.out_ ? absl::StatusOr<ResultTable>(std::move(table))
-                      : Invalid("cannot write ", table.path_.string());
-  }
-
-  void Put(const std::string& name, const RecordingResult& result) {
-    const bool is_good = result.status.ok();
-    const std::string mean =
-        result.num_words == 0 ? "" : absl::StrFormat("%.3f", result.confidence / result.num_words);
-    // Words without times have no confidence, either.
-    const auto num_words =
-        result.num_words > 0
-            ? static_cast<size_t>(result.num_words)
-            : std::vector<absl::string_view>(absl::StrSplit(result.text, ' ', absl::SkipEmpty()))
-                  .size();
-    const std::string cell = Cell(name);
-    const std::string line = absl::StrCat(
-        cell, "\t", is_good ? absl::StrFormat("%.2f", result.seconds) : "", "\t",
-        is_good ? absl::StrCat(num_words) : "", "\t", is_good ? mean : "", "\t",
-        is_good ? Cell(result.text) : "", "\t", is_good ? "" : Cell(result.status.message()));
-    lines_[cell] = line;
-    out_ << line << "\n" << std::flush;
-  }
-
-  // False: the table could not be written as a whole.
-  bool Finish() {
-    const fs::path part = path_.string() + ".part";
-    std::ofstream whole(part);
-    whole << kHeading << "\n";
-    for (const auto& [name, line] : lines_) {
-      whole << line << "\n";
-    }
-    whole.close();
-    std::error_code error;
-    if (whole && out_) {
-      fs::rename(part, path_, error);
-      return !error;
-    }
-    fs::remove(part, error);
-    return false;
-  }
-
- private:
-  static constexpr char kHeading[] = "file\tseconds\twords\tconfidence\ttext\terror";
-
-  static std::string Cell(absl::string_view text) {
-    return Printable(absl::StrReplaceAll(text, {{"\t", " "}, {"\n", " "}, {"\r", " "}}));
-  }
-
-  fs::path path_;
-  std::ofstream out_;
-  std::map<std::string, std::string> lines_;  // by the first cell
-};
 
 // Answers of one recording into `file`, which appears when it is complete, behind its line in the
 // table.
