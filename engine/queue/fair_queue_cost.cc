@@ -2,7 +2,8 @@
 // will be done before a ticket's turn, by the rules by which the queue takes turns:
 //
 // 1. Within its client, calls take turns and a call's tickets keep their order.
-// 2. Clients of a level take turns by cost: those whose turn is due after the ticket's go after it.
+// 2. Clients of a level take turns by cost: a client whose turn is due later than the ticket's turn
+// goes later.
 // 3. Levels of priority take turns in fixed shares, and tenants by their weights.
 #include <algorithm>
 #include <cmath>
@@ -41,7 +42,7 @@ double FairQueue::CostAheadWithin(const Party& party, const Ticket& ticket) cons
     line_cost = client.cost * ahead / client.size;
     turns += ahead;
   }
-  // Clients whose turn is due after the ticket's go after it: at this cost in a ring.
+  // Clients whose turn is due later than the ticket's turn go later: at this cost in a ring.
   const double due = level.clients.work + line_cost + ticket.cost;
   const auto turn_cost = [due, own_client](const std::list<Client>& ring) {
     double cost = 0;

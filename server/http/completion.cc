@@ -66,18 +66,18 @@ Choice ChoiceOf(const engine::DecodeModel& model, const v1::Hypothesis& hypothes
   return choice;
 }
 
-// What a token at `place` adds to the text. Those of all tokens, one behind the other, are it.
-std::string PieceAt(const engine::DecodeModel& model, const v1::Hypothesis& hypothesis, int place,
-                    int32_t token) {
-  const bundle::TextCodec& codec = model.target();
-  int32_t before = -1;
-  for (int i = place - 1; i >= 0 && before < 0; --i) {
-    const int32_t id = hypothesis.tokens(i);
+// For each token the last one before it that writes something; -1: there is none.
+std::vector<int32_t> WrittenBefore(const bundle::TextCodec& codec,
+                                   const v1::Hypothesis& hypothesis) {
+  std::vector<int32_t> before;
+  int32_t last = -1;
+  for (const int32_t id : hypothesis.tokens()) {
+    before.push_back(last);
     const bool is_silent = id == codec.begin_id() || id == codec.pad_id() ||
                            absl::c_linear_search(codec.end_ids(), id);
-    before = is_silent ? -1 : id;
+    last = is_silent ? last : id;
   }
-  return codec.WrittenBehind(token, before);
+  return before;
 }
 
 // OpenAI's lists, one element for each token: its text, log-probability, and the most probable
@@ -90,15 +90,21 @@ void WriteLogProbs(const engine::DecodeModel& model, const CompletionBody& asked
   }
   const int first = asked.echo ? 0 : hypothesis.prefix_length();
   const int last = hypothesis.tokens_size();
+  const bundle::TextCodec& codec = model.target();
+  const std::vector<int32_t> before = WrittenBefore(codec, hypothesis);
+  // What a token adds to the text there. Those of all tokens, one behind the other, are it.
+  const auto piece_at = [&](int place, int32_t token) {
+    return codec.WrittenBehind(token, before[static_cast<size_t>(place)]);
+  };
   json.BeginObject().Key("tokens").BeginArray();
   for (int i = first; i < last; ++i) {
-    json.String(ValidUtf8(PieceAt(model, hypothesis, i, hypothesis.tokens(i))));
+    json.String(ValidUtf8(piece_at(i, hypothesis.tokens(i))));
   }
   json.EndArray().Key("text_offset").BeginArray();
   int64_t offset = 0;  // in characters
   for (int i = first; i < last; ++i) {
     json.Int(offset);
-    offset += CountCharacters(PieceAt(model, hypothesis, i, hypothesis.tokens(i)));
+    offset += CountCharacters(piece_at(i, hypothesis.tokens(i)));
   }
   json.EndArray().Key("token_logprobs").BeginArray();
   for (int i = first; i < last; ++i) {
@@ -113,8 +119,8 @@ void WriteLogProbs(const engine::DecodeModel& model, const CompletionBody& asked
       const v1::TopTokens& top = hypothesis.top_tokens(i);
       json.BeginObject();
       for (int j = 0; j < top.tokens_size(); ++j) {
-        const std::string piece = PieceAt(model, hypothesis, i, top.tokens(j));
-        json.Key(piece.empty() ? model.target().TokenText(top.tokens(j)) : ValidUtf8(piece))
+        const std::string piece = piece_at(i, top.tokens(j));
+        json.Key(piece.empty() ? codec.TokenText(top.tokens(j)) : ValidUtf8(piece))
             .Float(top.log_probs(j));
       }
       json.EndObject();

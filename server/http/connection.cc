@@ -43,7 +43,7 @@ constexpr size_t kReadBytes = 16 << 10;
 constexpr size_t kMostReadBytes = 64 << 10;
 // Until a call that is not answered yet is asked again whether its client has gone.
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);
-// So many bytes of a body have the transfer timeout for themselves.
+// The transfer timeout begins anew with each part of a body of this size, in bytes.
 constexpr size_t kBytesInTime = 4 << 20;
 // A body up to this leaves with its head.
 constexpr size_t kOnePacket = 16 << 10;

@@ -120,7 +120,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   uint64_t round_ = 0;  // of the timer
   Phase phase_ = Phase::kHandshake;
   RequestReader reader_;
-  size_t timed_bytes_ = 0;    // of the body: so many arrive before the timer begins anew
+  size_t timed_bytes_ = 0;    // of the body, until the timer begins anew
   std::string received_;      // and not taken yet
   std::vector<char> buffer_;  // of the read under way
   bool fills_reads_ = false;  // there was more than a usual read takes

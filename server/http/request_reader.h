@@ -30,7 +30,7 @@ struct RequestHead {
   bool HasToken(absl::string_view name, absl::string_view token) const;
 };
 
-// A path whose bodies have a limit of their own.
+// A path whose bodies have another limit.
 struct BodyLimit {
   std::string path;  // unescaped
   size_t max_bytes = 0;
