@@ -1,7 +1,6 @@
-// The command line `beamwright`: decode, recognize, explain, score, align, models, health and load-
-// test against a server, load-merge and capacity without one. Each subcommand is one file,
-// <name>_command; score and align share theirs, models and health as well. A Command is its part of
-// the command line, and what to do once that is parsed.
+// The command line `beamwright`. Each subcommand is one file, <name>_command; score and align share
+// theirs, models and health as well; command.cc lists them. A Command is its part of the command
+// line, and what to do once that is parsed.
 #ifndef BEAMWRIGHT_CLIENT_CLI_COMMAND_H_
 #define BEAMWRIGHT_CLIENT_CLI_COMMAND_H_
 

@@ -64,7 +64,7 @@ struct CallContext {
 
 // Views live for as long as the observer is called.
 struct CallRecord {
-  absl::string_view protocol;  // "grpc" or "http"
+  absl::string_view protocol;  // "grpc", "http" or "websocket"
   absl::string_view method;
   const CallContext& context;
   absl::string_view model;  // empty if none was found

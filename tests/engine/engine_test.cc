@@ -68,7 +68,8 @@ Case RandomCase(std::mt19937& random, const std::vector<int32_t>& end_tokens) {
   search.length_penalty = static_cast<search::LengthPenalty>(pick(0, 2));
   const float alpha = std::uniform_real_distribution<float>(-1, 2)(random);
   search.alpha = alpha;
-  search.stop = static_cast<search::StopMode>(pick(0, 3));
+  search.stop =
+      static_cast<search::StopMode>(pick(0, static_cast<int>(search::StopMode::kHeuristic)));
   search.max_length = pick(1, 12);
   search.vocabulary_size = kVocabulary;
   search.begin_token = kBegin;
