@@ -37,6 +37,7 @@ class Attack:
     run: Callable  # (server, number of the thread, stop) -> what was answered; called again and again
     threads: int = 4
     arguments: tuple = ()
+    honest: int = 0  # clients that ask for work that any client may ask for
 
 
 def make_models(programs, folder):

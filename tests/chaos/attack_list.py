@@ -300,6 +300,7 @@ ATTACKS = [
                 + field(5, field(8, "internationalization") * 4096),
             ),
         ),
+        honest=4,
     ),
     Attack(
         "ModelInfer: a shape of 300,000 extents",
@@ -310,6 +311,7 @@ ATTACKS = [
         "ModelStreamInfer, unread",
         (OIP + "ModelStreamInfer",),
         unread(OIP + "ModelStreamInfer", [infer_request(b"internationalization")] * 2000, 4),
+        honest=16,
     ),
     Attack(
         "ModelStreamInfer, idle",

@@ -8,7 +8,8 @@ before, the mean and the least of a second during, and the bar; CPU seconds a se
 attackers, the client, and all other processes; the longest probe; resident memory before, most, and 10 s after, MiB; how
 long SIGTERM took while the attack ran again, and the exit code; what the attackers were answered.
 The bar: half of the calls/s that the client could have next to the CPU time of the attackers' processes, which on
-other machines would take none from it; or, where the attackers are answered, the share of one client among all.
+other machines would take none from it; or, where the attackers are answered or ask for honest
+work, the share of one client among all.
 (!): a bar is missed: that one; no probe takes a second; memory is back within 100 MiB; the server lives, and ends with 0.
 At the end the rows with the least share of others once more, and all others in one row.
 `--page` writes these rows into tests/chaos/README.md. `--list` names the calls of the role table (server/access/roles.cc) that no attack covers, and fails if there are some.
@@ -59,6 +60,22 @@ while time.monotonic() - start < seconds:
         connection, good = None, False
     calls.append((time.monotonic() - start, good))
 print(json.dumps(calls))
+"""
+# A process, as the client is: threads of the attackers' process would wait for its interpreter.
+PROBES = r"""
+import http.client, json, select, sys, time
+longest, failed = 0.0, 0
+while not select.select([sys.stdin], [], [], 0.1)[0]:
+    start = time.monotonic()
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=5)
+        connection.request("GET", "/livez")
+        failed += connection.getresponse().status != 200
+        connection.close()
+    except (OSError, http.client.HTTPException):
+        failed += 1
+    longest = max(longest, time.monotonic() - start)
+print(json.dumps([longest, failed]))
 """
 
 
@@ -163,29 +180,16 @@ class Attack:
 
 
 class Probes:
-    """The longest wait for /livez, asked ten times a second."""
+    """Asks /livez ten times a second."""
 
     def __init__(self, port):
-        self.longest, self.failed, self.stop = 0.0, 0, threading.Event()
-
-        def ask():
-            while not self.stop.wait(0.1):
-                start = time.monotonic()
-                try:
-                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-                    connection.request("GET", "/livez")
-                    self.failed += connection.getresponse().status != 200
-                    connection.close()
-                except (OSError, http.client.HTTPException):
-                    self.failed += 1
-                self.longest = max(self.longest, time.monotonic() - start)
-
-        self.thread = threading.Thread(target=ask, daemon=True)
-        self.thread.start()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROBES, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def end(self):
-        self.stop.set()
-        self.thread.join(6)
+        """The longest wait, and how many had no answer."""
+        return json.loads(self.process.communicate(timeout=20)[0])
 
 
 def per_second(calls, begin, end):
@@ -228,8 +232,7 @@ def try_attack(attack, arguments, folder):
     while server.resident() > memory[0] + 100 and time.monotonic() < until:
         time.sleep(0.1)
     memory[2] = server.resident()
-    probes.end()
-    longest = probes.longest
+    longest, failed = probes.end()
     alive = server.process.poll() is None
     again = Attack(server, attack.run, attack.threads)
     time.sleep(1)
@@ -243,17 +246,17 @@ def try_attack(attack, arguments, folder):
     common = run.answers.most_common(3)
     is_answered = common and str(common[0][0]) in ("OK", "200", "answers")
     bar = min(1 / 2, fair_share(cores_alone, cores_used))
-    if is_answered:
-        bar = min(bar, 1 / (attack.threads + 1))
+    if is_answered or attack.honest:
+        bar = min(bar, 1 / (max(attack.threads, attack.honest) + 1))
     good = (
         alive and code == 0 and mean >= alone * bar and memory[2] <= memory[0] + 100
-        and longest < 1 and probes.failed == 0
+        and longest < 1 and failed == 0
     )  # fmt: skip
     row = (
         f"| {attack.name}{'' if good else ' **(!)**'} | {alone:.0f}, {mean:.0f}, {least}"
         + f"{f', {wrong} failed' if wrong else ''}; {alone * bar:.0f} | "
         + ", ".join(f"{one:.2f}" for one in cores_used)
-        + f" | {longest:.2f} s{f', {probes.failed} failed' if probes.failed else ''} | "
+        + f" | {longest:.2f} s{f', {failed} failed' if failed else ''} | "
         + ", ".join(f"{one:.0f}" for one in memory)
         + f" | {took:.1f} s, {code} | "
         + ", ".join(f"{answer.replace('|', '/')}: {count}" for answer, count in common)
