@@ -12,8 +12,10 @@
 //    connections, longer each time, so that a client which reconnects at once does not win.
 // 4. After a second (Window) of which much was late, LookBack does the same for connections that
 //    let others be read at times but used most of the second for bytes that became no requests.
-// 5. Between beats, Wait looks at memory every few milliseconds (Relieve): calls whose request has
-//    not come are refused first, and connections are reset if that does not help.
+// 5. Between beats and while one is late, memory is looked at every few milliseconds (Relieve):
+//    calls whose request has not come are refused first. While gRPC reads many connections without
+//    a pause, refused calls give nothing back, since it ends none; then all connections that sent
+//    much since memory came to be short are reset together.
 //
 // Thresholds are CPU time, bytes and counts, not wall time alone: other processes on the machine
 // must not make a healthy client look like an attacker.
@@ -147,7 +149,12 @@ struct ConnectionWatch::Beat {
   std::shared_ptr<inference::GRPCInferenceService::Stub> stub;
   absl::Mutex mutex;
   bool is_done ABSL_GUARDED_BY(mutex) = false;
-  bool is_lost ABSL_GUARDED_BY(mutex) = false;  // the connection is gone
+  bool is_lost = false;  // the connection is gone; written before is_done
+
+  bool AwaitDone(absl::Duration time) {
+    absl::MutexLock lock(&mutex);
+    return mutex.AwaitWithTimeout(absl::Condition(&is_done), time);
+  }
 };
 
 ConnectionWatch::ConnectionWatch(grpc::Server& server, Acceptor& acceptor, const Gate& gate,
@@ -214,15 +221,19 @@ std::shared_ptr<ConnectionWatch::Beat> ConnectionWatch::StartBeat() {
   beat->stub->async()->ServerLive(
       &beat->context, &beat->request, &beat->response, [beat](const grpc::Status& status) {
         absl::MutexLock lock(&beat->mutex);
-        beat->is_done = true;
         beat->is_lost = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+        beat->is_done = true;
       });
   return beat;
 }
 
 bool ConnectionWatch::Waits(Beat& beat, absl::Duration time) {
-  absl::MutexLock lock(&beat.mutex);
-  const bool in_time = beat.mutex.AwaitWithTimeout(absl::Condition(&beat.is_done), time);
+  bool in_time = beat.AwaitDone(pressure_.has_limit() ? std::min(time, kBetweenReliefs) : time);
+  for (absl::Duration done = kBetweenReliefs; !in_time && pressure_.has_limit() && done < time;
+       done += kBetweenReliefs) {
+    Relieve();
+    in_time = beat.AwaitDone(kBetweenReliefs);
+  }
   if (in_time && beat.is_lost) {
     stub_ = nullptr;
   }
@@ -345,10 +356,14 @@ void ConnectionWatch::Relieve() {
   if (!pressure_.IsHigh()) {
     short_since_ = absl::InfiniteFuture();
     while_short_ = nullptr;
+    since_short_ = nullptr;
     return;
   }
   const absl::Time now = SteadyNow();
   short_since_ = std::min(short_since_, now);
+  if (since_short_ == nullptr) {
+    since_short_ = std::make_unique<Reading>(acceptor_, gate_);
+  }
   gate_.incoming().RefuseOlderThan(now - 2 * kBetweenReliefs, serving::MemoryRunsShort());
   // Refusals do not help against headers, which come to a gigabyte a second.
   if (while_short_ == nullptr) {
@@ -362,9 +377,10 @@ void ConnectionWatch::Relieve() {
   if (now - short_since_ < kRefusalsHelp && !pressure_.is_severe()) {
     return;
   }
-  const Reading before(acceptor_, gate_);
-  if (Pause(kShortLook)) {
-    CutOff(before, kLeastReadInLook, "memory runs short");
+  // All who sent since then: in a few milliseconds gRPC reads from one or two.
+  if (now - since_short_->time >= kShortLook &&
+      CutOff(*since_short_, kLeastReadInLook, "memory runs short")) {
+    since_short_ = nullptr;
   }
 }
 

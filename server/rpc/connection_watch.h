@@ -107,6 +107,8 @@ class ConnectionWatch {
   absl::Time short_since_ = absl::InfiniteFuture();
   // And what was read then, or when it had last grown by much; the thread's.
   std::unique_ptr<Reading> while_short_;
+  // What was read when memory came to be short, or at the last reset since then; the thread's.
+  std::unique_ptr<Reading> since_short_;
   // When new connections were held off last, and for how long; the thread's.
   absl::Time held_off_ = absl::InfinitePast();
   absl::Duration hold_off_;

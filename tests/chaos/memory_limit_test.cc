@@ -123,19 +123,21 @@ TEST(MemoryLimitTest, LargeRequestsDoNotEndTheServer) {
     Golden golden;
     AddGolden(address, golden);
     Tally tally;
-    for (int round = 0; round < Form(2, 10); ++round) {
+    for (int round = 0; round < Form(3, 10); ++round) {
       const auto stub = v1::DecodeService::NewStub(Connect(address));
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
       v1::DecodeResponse response;
       const grpc::Status status = stub->Decode(&context, WordRequest(0), &response);
       tally.Count(status, response, 0, golden);
-      const int connections = round % 2 == 0 ? 4 : 1;
+      // gRPC reads forty faster than it ends calls: then connections are reset.
+      const int connections = round % 3 == 0 ? 4 : round % 3 == 1 ? 1 : 40;
       for (const auto& [code, count] : Flood(address, connections, 300)) {
         std::printf("code %d: %d, ", code, count);
         // What was read whole is not a valid request.
         EXPECT_TRUE(code == grpc::StatusCode::INVALID_ARGUMENT ||
-                    code == grpc::StatusCode::RESOURCE_EXHAUSTED)
+                    code == grpc::StatusCode::RESOURCE_EXHAUSTED ||
+                    (connections == 40 && code == grpc::StatusCode::UNAVAILABLE))
             << code;
       }
       std::printf("over %d connections; peak %.0f %% of the limit\n", connections,
