@@ -2,6 +2,7 @@
 // codes: 0 after a signal, 1 when it can't serve, 2 for wrong settings, 3 when its models are not
 // loaded in --startup-timeout, 4 when it hangs after a signal.
 #include <grpc/support/log.h>
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -374,7 +375,18 @@ absl::Status CheckThreads(const serving::Flags& flags) {
   return serving::CheckThreads(engine + http + kOthers);
 }
 
+// By default malloc comes to keep up to 64 MiB of free memory at the end of each arena, of which
+// there are 8 for each core, and malloc_trim returns none of it but the main arena's. A block of
+// kMapped and more is a mapping, which goes back when it is freed; steps allocate none.
+void KeepLittleFreeMemory() {
+  constexpr int kKeptInAnArena = 2 << 20;
+  constexpr int kMapped = 4 << 20;
+  mallopt(M_TRIM_THRESHOLD, kKeptInAnArena);
+  mallopt(M_MMAP_THRESHOLD, kMapped);
+}
+
 int Main(int argc, char** argv) {
+  KeepLittleFreeMemory();
   SkipDeadlockSearch();
   UseShortTimeSlices();  // but for the engine's threads
   const serving::ParsedFlags parsed = serving::ParseFlags(argc, argv);
