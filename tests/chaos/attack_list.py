@@ -33,6 +33,19 @@ ATTACKS = [
         40,
     ),
     Attack("15 MiB of anything, 40 at once", (RULE_DECODE,), call(DECODE + "Decode", bytes(15 * MIB)), 40),
+    Attack("15 MiB to a method that is not there, 40 at once", (), call("/x.Y/Z", bytes(15 * MIB)), 40),
+    Attack(
+        "messages of 15 MiB on 40 streams",
+        (RULE_SPEECH,),
+        unread("/beamwright.v1.RecognizeService/Recognize", [recognize()] + [bytes(15 * MIB)] * 3, 1),
+        40,
+    ),
+    Attack(
+        "recordings of 24 MB, 40 at once",
+        ("POST /v1/audio/transcriptions",),
+        transcription(wav(24_000_000)),
+        40,
+    ),
     Attack("250,000 empty sources", (RULE_DECODE,), call(DECODE + "Decode", field(3, b"") * 250_000)),
     Attack(
         "a hotword of 60,000 ids",

@@ -39,7 +39,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("chaos", "stock_clients", "support")]
 sys.dont_write_bytecode = True
 
-CGROUP = pathlib.Path("/sys/fs/cgroup/memory/beamwright-attacks")
+CGROUP = pathlib.Path(f"/sys/fs/cgroup/memory/beamwright-attacks-{os.getpid()}")  # each run has a limit
 MIB = 1 << 20
 GOLDEN = r"""
 import http.client, json, sys, time
