@@ -254,6 +254,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   http_options.takes_options = cors.enabled();
   http_options.cors = &cors;
   http_options.bounds = ConnectionBoundsOfFiles();
+  http_options.bodies = &core.bodies();
   http_options.memory = &core.memory();
   http_options.at_once = [&probes, &cors](const http::HttpRequest& request) {
     std::optional<http::HttpReply> reply = probes.HandleAtOnce(request);
@@ -279,6 +280,7 @@ absl::Status Serve(const serving::Flags& flags, serving::StopSignals& signals) {
   admin_options.cors = &cors;
   admin_options.has_local_name = access::IsLocal(flags.admin_address);
   admin_options.bounds = http_options.bounds;
+  admin_options.bodies = http_options.bodies;
   admin_options.memory = http_options.memory;
   admin_options.spare_files = kAdminSpareFiles;
   admin_options.thread_name = "bw-admin";

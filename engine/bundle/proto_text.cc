@@ -5,8 +5,10 @@
 #include "engine/bundle/proto_text.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -110,27 +112,131 @@ absl::Status ParseTextProto(const std::string& text, google::protobuf::Message& 
   return absl::OkStatus();
 }
 
-// Checks JSON texts around protobuf's reader, which is lenient and unbounded. CheckJsonBounds,
-// before it: how many values, objects and lists the text has and how deep they nest, since the
-// reader would spend memory and stack on them; and commas that it passes over. CheckStrictJson,
-// after it: what the reader has changed without an error (a member that is there twice, null in a
-// list, a list within a list).
+// Checks JSON texts around protobuf's reader, which is lenient and unbounded. JsonBounds, before
+// it: how many values, objects and lists the text has and how deep they nest, since the reader
+// would spend memory and stack on them; and commas that it passes over. CheckStrictJson, after it:
+// what the reader has changed without an error (a member that is there twice, null in a list, a
+// list within a list).
 //
-// Scanner reads the text once, without recursion, whatever it contains: if it is no JSON, the
-// reader says so.
+// Both read the text once, without recursion, whatever it contains: if it is no JSON, the reader
+// says so. The reader takes names without quotes and single quotes, too.
 
 namespace {
 
-enum class Mode : uint8_t {
-  kBeforeReader,  // bounds, and commas that the reader passes over
-  kAfterReader,   // what the reader has changed without an error
-};
+constexpr absl::string_view kWordEnds = ",:{}[]\"' \t\r\n";
 
-// Reads a text once from its beginning to its end, whatever it is, without recursion.
+constexpr std::array<bool, 256> EndsOfWords() {
+  std::array<bool, 256> ends = {};
+  for (const char c : kWordEnds) {
+    ends[static_cast<unsigned char>(c)] = true;
+  }
+  return ends;
+}
+
+constexpr std::array<bool, 256> kEndsWord = EndsOfWords();
+
+absl::Status TooMany(int64_t most, const char* what) {
+  return Invalid("the JSON has more than ", most, " ", what,
+                 "; send it as several calls, or tensors as binary data");
+}
+
+}  // namespace
+
+absl::Status JsonBounds::Add(absl::string_view piece) {
+  const char* at = piece.data();
+  const char* const end = at + piece.size();
+  while (at != end) {
+    switch (place_) {
+      case Place::kBetween: {
+        const Fault fault = Begin(*at);
+        if (fault != Fault::kNone) {
+          return StatusOf(fault, num_bytes_ + static_cast<size_t>(at - piece.data()));
+        }
+        ++at;
+        break;
+      }
+      case Place::kWord:
+        while (at != end && !kEndsWord[static_cast<unsigned char>(*at)]) {
+          ++at;
+        }
+        place_ = at != end ? Place::kBetween : place_;
+        break;
+      case Place::kString:
+        while (at != end && *at != quote_ && *at != '\\') {
+          ++at;
+        }
+        if (at != end) {
+          place_ = *at++ == '\\' ? Place::kEscape : Place::kBetween;
+        }
+        break;
+      case Place::kEscape:
+        ++at;
+        place_ = Place::kString;
+        break;
+    }
+  }
+  num_bytes_ += piece.size();
+  return absl::OkStatus();
+}
+
+inline JsonBounds::Fault JsonBounds::Begin(char c) {
+  switch (c) {
+    case '{':
+    case '[':
+      needs_value_ = false;
+      return ++num_containers_ > kMaxJsonContainers ? Fault::kContainers
+             : ++depth_ > kMaxJsonDepth             ? Fault::kDepth
+                                                    : Fault::kNone;
+    case '}':
+    case ']':
+      if (depth_ == 0) {
+        return Fault::kNone;
+      }
+      --depth_;
+      return needs_value_ ? Fault::kBracket : Fault::kNone;
+    case ',':
+      if (depth_ == 0) {
+        return Fault::kNone;
+      }
+      return std::exchange(needs_value_, true) ? Fault::kComma : Fault::kNone;
+    case ':':
+    case ' ':
+    case '\t':
+    case '\r':
+    case '\n':
+      return Fault::kNone;
+    default:
+      needs_value_ = false;
+      quote_ = c;
+      place_ = c == '"' || c == '\'' ? Place::kString : Place::kWord;
+      return ++num_scalars_ > max_scalars_ ? Fault::kScalars : Fault::kNone;
+  }
+}
+
+absl::Status JsonBounds::StatusOf(Fault fault, size_t at) const {
+  switch (fault) {
+    case Fault::kContainers:
+      return TooMany(kMaxJsonContainers, "objects and lists");
+    case Fault::kScalars:
+      return TooMany(max_scalars_, "names, numbers and strings");
+    case Fault::kDepth:
+      return Invalid("the JSON is nested deeper than ", kMaxJsonDepth, " levels");
+    case Fault::kBracket:
+      return Invalid("not JSON: the bracket at byte ", at, " follows a comma");
+    case Fault::kComma:
+      return Invalid("not JSON: the comma at byte ", at, " follows another comma");
+    case Fault::kNone:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// Finds what the reader has changed.
 class Scanner {
  public:
-  Scanner(absl::string_view json, Mode mode, int64_t max_scalars)
-      : json_(json), mode_(mode), max_scalars_(max_scalars) {}
+  explicit Scanner(absl::string_view json) : json_(json) {}
 
   absl::Status Run() {
     while (at_ < json_.size()) {
@@ -162,7 +268,8 @@ class Scanner {
         return Close();
       case ',':
         ++at_;
-        return Comma();
+        Comma();
+        return absl::OkStatus();
       case ':':
       case ' ':
       case '\t':
@@ -180,7 +287,6 @@ class Scanner {
     }
   }
 
-  // The reader takes names without quotes and single quotes, too.
   absl::string_view String() {
     const char quote = json_[at_];
     const size_t begin = ++at_;
@@ -193,33 +299,18 @@ class Scanner {
 
   absl::string_view Word() {
     const size_t begin = at_;
-    at_ = std::min(json_.find_first_of(",:{}[]\"' \t\r\n", at_), json_.size());
+    at_ = std::min(json_.find_first_of(kWordEnds, at_), json_.size());
     return json_.substr(begin, at_ - begin);
   }
 
-  absl::Status Comma() {
-    if (levels_.empty()) {
-      return absl::OkStatus();
+  void Comma() {
+    if (!levels_.empty()) {
+      ++levels_.back().index;
+      levels_.back().at_key = !levels_.back().is_list;
     }
-    ++levels_.back().index;
-    levels_.back().at_key = !levels_.back().is_list;
-    if (mode_ == Mode::kBeforeReader && needs_value_) {
-      return Invalid("not JSON: the comma at byte ", at_ - 1, " follows another comma");
-    }
-    needs_value_ = true;
-    return absl::OkStatus();
-  }
-
-  absl::Status Count(int64_t& count, int64_t most, const char* what) {
-    needs_value_ = false;
-    return mode_ == Mode::kAfterReader || ++count <= most
-               ? absl::OkStatus()
-               : Invalid("the JSON has more than ", most, " ", what,
-                         "; send it as several calls, or tensors as binary data");
   }
 
   absl::Status Scalar(absl::string_view text, bool is_null) {
-    BW_RETURN_IF_ERROR(Count(num_scalars_, max_scalars_, "names, numbers and strings"));
     if (levels_.empty()) {
       return absl::OkStatus();
     }
@@ -227,21 +318,15 @@ class Scanner {
     if (level.at_key) {
       level.at_key = false;
       level.key = text;
-      if (mode_ == Mode::kAfterReader) {
-        keys_.push_back(text);
-      }
-    } else if (mode_ == Mode::kAfterReader && level.is_list && is_null) {
+      keys_.push_back(text);
+    } else if (level.is_list && is_null) {
       return status::InvalidField(Place(), "is null; a list holds values only");
     }
     return absl::OkStatus();
   }
 
   absl::Status Open(bool is_list) {
-    BW_RETURN_IF_ERROR(Count(num_containers_, kMaxJsonContainers, "objects and lists"));
-    if (mode_ == Mode::kBeforeReader && levels_.size() >= kMaxJsonDepth) {
-      return Invalid("the JSON is nested deeper than ", kMaxJsonDepth, " levels");
-    }
-    if (mode_ == Mode::kAfterReader && is_list && !levels_.empty() && levels_.back().is_list) {
+    if (is_list && !levels_.empty() && levels_.back().is_list) {
       return status::InvalidField(Place(), "is a list within a list");
     }
     levels_.push_back({is_list, !is_list, 0, "", keys_.size()});
@@ -251,9 +336,6 @@ class Scanner {
   absl::Status Close() {
     if (levels_.empty()) {
       return absl::OkStatus();
-    }
-    if (mode_ == Mode::kBeforeReader && needs_value_) {
-      return Invalid("not JSON: the bracket at byte ", at_ - 1, " follows a comma");
     }
     const auto first = keys_.begin() + static_cast<std::ptrdiff_t>(levels_.back().first_key);
     std::sort(first, keys_.end());
@@ -280,12 +362,7 @@ class Scanner {
   }
 
   const absl::string_view json_;
-  const Mode mode_;
-  const int64_t max_scalars_;
   size_t at_ = 0;
-  bool needs_value_ = false;  // a comma was read last
-  int64_t num_scalars_ = 0;
-  int64_t num_containers_ = 0;
   std::vector<Level> levels_;
   std::vector<absl::string_view> keys_;
 };
@@ -293,11 +370,9 @@ class Scanner {
 }  // namespace
 
 absl::Status CheckJsonBounds(absl::string_view json, int64_t max_scalars) {
-  return Scanner(json, Mode::kBeforeReader, max_scalars).Run();
+  return JsonBounds(max_scalars).Add(json);
 }
 
-absl::Status CheckStrictJson(absl::string_view json) {
-  return Scanner(json, Mode::kAfterReader, kMaxJsonScalars).Run();
-}
+absl::Status CheckStrictJson(absl::string_view json) { return Scanner(json).Run(); }
 
 }  // namespace beamwright::bundle

@@ -34,6 +34,36 @@ inline constexpr int64_t kMaxJsonScalars = int64_t{1} << 20;     // all else, na
 // JSON, takes some 200 bytes for each.
 absl::Status CheckJsonBounds(absl::string_view json, int64_t max_scalars = kMaxJsonScalars);
 
+// The same of a text that comes in pieces.
+class JsonBounds {
+ public:
+  explicit JsonBounds(int64_t max_scalars = kMaxJsonScalars) : max_scalars_(max_scalars) {}
+
+  // Counts the next piece. After an error no other may follow.
+  absl::Status Add(absl::string_view piece);
+  // Scalars and containers so far.
+  int64_t num_values() const { return num_scalars_ + num_containers_; }
+
+ private:
+  enum class Place { kBetween, kWord, kString, kEscape };
+
+  enum class Fault { kNone, kContainers, kScalars, kDepth, kBracket, kComma };
+
+  // c: the next byte, between tokens.
+  Fault Begin(char c);
+  // at: of the fault's byte in the text.
+  absl::Status StatusOf(Fault fault, size_t at) const;
+
+  int64_t max_scalars_;
+  Place place_ = Place::kBetween;  // of the next byte
+  char quote_ = '"';               // of the string
+  bool needs_value_ = false;       // a comma was read last
+  size_t depth_ = 0;
+  size_t num_bytes_ = 0;
+  int64_t num_scalars_ = 0;
+  int64_t num_containers_ = 0;
+};
+
 // For JSON that the reader has taken; for other text the result means nothing. InvalidArgument
 // names the place: "sources[1].ids.ids[0]: is null; ...".
 absl::Status CheckStrictJson(absl::string_view json);

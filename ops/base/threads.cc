@@ -57,6 +57,8 @@ namespace {
 constexpr uint64_t kShortNs = 100'000;
 // Linux's own choice.
 constexpr uint64_t kUsual = 0;
+// Some ten times Linux's choice; the most that it takes is 100 ms.
+constexpr uint64_t kLongNs = 30'000'000;
 
 // struct sched_attr of Linux in its first version: C libraries before 2.41 have none, and the
 // kernel's header for it declares types that theirs declare too.
@@ -71,24 +73,29 @@ struct Attributes {
   uint64_t period_ns;
 };
 
-// Policy and niceness stay what they are.
-void SetTimeSlice(uint64_t ns) {
+// Returns the slice before. Policy and niceness stay what they are.
+uint64_t SetTimeSlice(uint64_t ns) {
   constexpr uint32_t kNormal = 0;
   constexpr uint32_t kBatch = 3;
   Attributes attributes = {};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 ||
       (attributes.policy != kNormal && attributes.policy != kBatch)) {
-    return;  // nothing that a slice means anything for
+    return kUsual;  // nothing that a slice means anything for
   }
+  const uint64_t before = attributes.runtime_ns;
   attributes.runtime_ns = ns;
   // If it is refused, all is as it was.
   static_cast<void>(syscall(SYS_sched_setattr, 0, &attributes, 0));
+  return before;
 }
 
 }  // namespace
 
 void UseShortTimeSlices() { SetTimeSlice(kShortNs); }
 void UseUsualTimeSlices() { SetTimeSlice(kUsual); }
+
+LongTimeSlices::LongTimeSlices() : before_ns_(SetTimeSlice(kLongNs)) {}
+LongTimeSlices::~LongTimeSlices() { SetTimeSlice(before_ns_); }
 
 void SkipDeadlockSearch() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 

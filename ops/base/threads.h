@@ -3,6 +3,7 @@
 #ifndef BEAMWRIGHT_OPS_BASE_THREADS_H_
 #define BEAMWRIGHT_OPS_BASE_THREADS_H_
 
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -56,6 +57,19 @@ class PeriodicThread {
 // Of the calling thread, and of those that it starts from now on.
 void UseShortTimeSlices();
 void UseUsualTimeSlices();
+
+// While it lives, the calling thread has long slices: for work of many milliseconds, before which
+// all other threads of the CPU run. Its share of a CPU that is always busy stays the same.
+class LongTimeSlices {
+ public:
+  LongTimeSlices();
+  ~LongTimeSlices();
+  LongTimeSlices(const LongTimeSlices&) = delete;
+  LongTimeSlices& operator=(const LongTimeSlices&) = delete;
+
+ private:
+  uint64_t before_ns_;  // 0: unknown
+};
 
 // For programs that take many locks.
 

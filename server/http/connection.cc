@@ -2,8 +2,10 @@
 // answers hand their results to it by Post. The way of a request, with the phase in brackets:
 //
 //   1. Start, Shake [kHandshake]: TLS, if the listener has it.
-//   2. AwaitRequest [kIdle], Read, OnRead, Consume [kReading]: the reader takes the bytes; memory
-//      for the body is reserved as it grows.
+//   2. AwaitRequest [kIdle], Read, OnRead, Proceed [kReading]: the reader takes the bytes; memory
+//      for the body is reserved as it grows. A large body is read on by Fill [kInTurn], on one
+//      thread for the bodies of all connections by turns, and BodyScan counts what it holds: what
+//      has come is handled at once if the handler refuses it, and the rest is dropped (Discard).
 //   3. Dispatch [kHandling]: what `at_once` knows is answered here, all else by a worker (Handle).
 //      A WebSocket's connection is handed over instead (BeTaken) [kGone].
 //   4. Deliver: the worker's reply. One that comes later (PendingReply) is kept, and its bell wakes
@@ -19,6 +21,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/beast/http/status.hpp>
 #include <cerrno>
@@ -29,10 +32,12 @@
 #include "absl/strings/str_cat.h"
 #include "engine/status/fault.h"
 #include "ops/base/steady_time.h"
+#include "ops/base/threads.h"
 #include "server/http/compression.h"
 #include "server/http/cors.h"
 #include "server/http/replies.h"
 #include "server/http/taken_connection.h"
+#include "server/serving/task_threads.h"
 
 namespace beamwright::http {
 namespace {
@@ -51,6 +56,9 @@ constexpr size_t kOnePacket = 16 << 10;
 constexpr absl::Duration kFarewellTime = absl::Seconds(2);
 constexpr size_t kMaxDiscarded = 64 << 20;
 constexpr size_t kMostDropped = 1 << 20;  // at a time
+// A body beyond this is large: a thread for such bodies reads it, so many bytes in a turn.
+constexpr size_t kLargeBody = 64 << 10;
+constexpr size_t kBytesInTurn = 256 << 10;
 constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);
 
 std::string StatusLine(int status) {
@@ -64,14 +72,6 @@ void AppendField(absl::string_view name, absl::string_view value, std::string& t
   if (value.find_first_of("\r\n") == absl::string_view::npos) {  // which would end it
     absl::StrAppend(&text, name, ": ", value, "\r\n");
   }
-}
-
-// What a body takes while it is read as JSON: itself, and some bytes for each of its values.
-int64_t UnpackedBytes(absl::string_view body) {
-  constexpr int64_t kBytesOfAValue = 32;
-  const auto values = std::count_if(body.begin(), body.end(),
-                                    [](char c) { return c == ',' || c == '{' || c == '['; });
-  return static_cast<int64_t>(body.size()) + kBytesOfAValue * values;
 }
 
 // RFC 9110, 15.3.5 and 15.4.5.
@@ -152,6 +152,8 @@ void Connection::Shake() {
 
 void Connection::AwaitRequest() {
   reader_.Reset();
+  scan_.reset();
+  is_enough_ = false;
   has_rung_ = false;
   headers_.clear();
   held_.Release();
@@ -162,11 +164,15 @@ void Connection::AwaitRequest() {
     received_ = std::string();  // who says nothing holds nothing
     Read();
   } else {
-    Consume();
+    Proceed(Take(""));
   }
 }
 
 void Connection::Read() {
+  if (site_.options.bodies != nullptr && fills_reads_ && reader_.body_bytes() >= kLargeBody) {
+    Fill();
+    return;
+  }
   buffer_.resize(fills_reads_ ? kMostReadBytes : kReadBytes);
   transport_->ReadSome(
       boost::asio::buffer(buffer_),
@@ -185,16 +191,80 @@ void Connection::OnRead(const Error& error, size_t size) {
     End();
     return;
   }
-  received_.append(buffer_.data(), size);
+  const absl::Status held = Take({buffer_.data(), size});
   fills_reads_ = size >= kReadBytes;
   if (!fills_reads_ && buffer_.size() > kReadBytes) {
     buffer_ = std::vector<char>();  // who drips holds little
   }
-  Consume();
+  Proceed(held);
 }
 
-void Connection::Consume() {
-  received_.erase(0, reader_.Put(received_));
+absl::Status Connection::Take(absl::string_view bytes) {
+  if (received_.empty()) {
+    bytes.remove_prefix(reader_.Put(bytes));
+    received_.append(bytes.data(), bytes.size());
+  } else {
+    received_.append(bytes.data(), bytes.size());
+    received_.erase(0, reader_.Put(received_));
+  }
+  return reader_.body_bytes() < kLargeBody ? Hold(static_cast<int64_t>(reader_.body_bytes()))
+                                           : Examine(reader_.body());
+}
+
+absl::Status Connection::Examine(absl::string_view body) {
+  if (!scan_.has_value()) {
+    scan_.emplace(*reader_.head());
+  }
+  is_enough_ = !scan_->Add(body.substr(scan_->num_bytes()));
+  return Hold(scan_->held_bytes());
+}
+
+void Connection::Fill() {
+  phase_ = Phase::kInTurn;
+  buffer_ = std::vector<char>();
+  site_.options.bodies->Post([self = shared_from_this()] {
+    Filled filled;
+    try {
+      filled = self->TakeTurn();
+    } catch (const std::bad_alloc&) {
+      filled.held = status::OutOfMemory();
+    }
+    self->Post([self, filled] { self->OnFilled(filled); });
+  });
+}
+
+Connection::Filled Connection::TakeTurn() {
+  const LongTimeSlices slices;
+  Filled filled;
+  std::array<char, kMostReadBytes> bytes;
+  for (size_t taken = 0; taken < kBytesInTurn;) {
+    const size_t size = transport_->ReadNow(boost::asio::buffer(bytes), filled.error);
+    if (filled.error) {
+      break;
+    }
+    taken += size;
+    filled.held = Take({bytes.data(), size});
+    if (!filled.held.ok() || is_enough_ || reader_.is_done() || reader_.refusal() != 0) {
+      break;
+    }
+  }
+  return filled;
+}
+
+void Connection::OnFilled(const Filled& filled) {
+  phase_ = Phase::kReading;
+  const bool is_empty = filled.error == boost::asio::error::would_block;
+  if (ends_ || (filled.error && !is_empty)) {
+    End();
+  } else if (timed_out_) {
+    Refuse(408);
+  } else {
+    fills_reads_ = !is_empty;
+    Proceed(filled.held);
+  }
+}
+
+void Connection::Proceed(const absl::Status& held) {
   if (phase_ == Phase::kIdle && reader_.has_begun()) {
     phase_ = Phase::kReading;
     timed_bytes_ = kBytesInTime;
@@ -204,14 +274,13 @@ void Connection::Consume() {
     timed_bytes_ += kBytesInTime;
     Arm(site_.options.transfer_timeout);
   }
-  const absl::Status held = Hold(static_cast<int64_t>(reader_.body_bytes()));
   if (reader_.refusal() != 0) {
     Refuse(reader_.refusal());
   } else if (!held.ok()) {
     RefuseWith(held, ErrorReplyFor(reader_.head()->path, held));
   } else if (reader_.is_done() && site_.options.take != nullptr) {
     BeTaken();
-  } else if (reader_.is_done()) {
+  } else if (reader_.is_done() || is_enough_) {
     Dispatch();
   } else if (reader_.TakeContinue()) {
     SendContinue();
@@ -270,7 +339,8 @@ void Connection::Dispatch() {
   call->abandoned = [fd = transport_->socket().native_handle(), has_more] {
     return !has_more && HasHungUp(fd);
   };
-  keeps_alive_ = reader_.head()->keeps_alive;
+  is_cut_ = !reader_.is_done();
+  keeps_alive_ = reader_.head()->keeps_alive && !is_cut_;
   const Cors none;
   const Cors& cors = site_.options.cors == nullptr ? none : *site_.options.cors;
   if (const absl::Status status = cors.Check(*call, site_.options.has_local_name); !status.ok()) {
@@ -284,11 +354,10 @@ void Connection::Dispatch() {
     }
   }
   site_.open.SetBusy(place_);
-  constexpr size_t kLargeBody = size_t{64} << 10;
   const bool is_large = call->body.size() > kLargeBody;
   const auto handle = [self = shared_from_this(), call] {
     HttpReply reply;
-    const absl::Status held = self->Hold(UnpackedBytes(call->body));
+    const absl::Status held = self->Examine(call->body);
     if (held.ok()) {
       reply = self->Handle(*call);
     } else {
@@ -555,7 +624,9 @@ void Connection::Close() {
   reader_.Reset();
   held_.Release();
   received_ = std::string();
-  Arm(kFarewellTime);
+  timed_out_ = false;
+  // A client whose body was cut still sends it before it reads the answer.
+  Arm(is_cut_ && !site_.stopping ? site_.options.transfer_timeout : kFarewellTime);
   transport_->EndTls([self = shared_from_this()](const Error&, size_t) {
     if (self->is_gone()) {
       return;
@@ -573,16 +644,39 @@ void Connection::Discard(size_t left) {
           self->End();
           return;
         }
-        // The kernel drops the bytes, which costs less than to copy them (tcp(7), MSG_TRUNC).
-        const ssize_t size = recv(self->transport_->socket().native_handle(), nullptr, kMostDropped,
-                                  MSG_TRUNC | MSG_DONTWAIT);
-        if (size == 0 || static_cast<size_t>(std::max<ssize_t>(size, 0)) >= left ||
-            (size < 0 && errno != EAGAIN && errno != EINTR)) {
-          self->End();
+        const std::optional<size_t> dropped = self->Drop(kMostReadBytes);
+        if (dropped != kMostReadBytes || self->site_.options.bodies == nullptr) {
+          self->OnDropped(dropped, left);
           return;
         }
-        self->Discard(left - static_cast<size_t>(std::max<ssize_t>(size, 0)));
+        self->phase_ = Phase::kInTurn;  // there is more
+        self->site_.options.bodies->Post([self, left] {
+          const LongTimeSlices slices;
+          const std::optional<size_t> more = self->Drop(kMostDropped);
+          self->Post([self, more, left] {
+            self->phase_ = Phase::kClosing;
+            self->OnDropped(self->ends_ || self->timed_out_ ? std::nullopt : more, left);
+          });
+        });
       });
+}
+
+std::optional<size_t> Connection::Drop(size_t most) {
+  // The kernel drops the bytes, which costs less than to copy them (tcp(7), MSG_TRUNC).
+  const ssize_t size =
+      recv(transport_->socket().native_handle(), nullptr, most, MSG_TRUNC | MSG_DONTWAIT);
+  if (size > 0) {
+    return static_cast<size_t>(size);
+  }
+  return size < 0 && (errno == EAGAIN || errno == EINTR) ? std::optional<size_t>(0) : std::nullopt;
+}
+
+void Connection::OnDropped(std::optional<size_t> dropped, size_t left) {
+  if (!dropped.has_value() || *dropped >= left) {
+    End();
+  } else {
+    Discard(left - *dropped);
+  }
 }
 
 void Connection::End() {
@@ -626,6 +720,9 @@ void Connection::OnTimeout() {
       transport_->socket().cancel(ignored);
       break;
     }
+    case Phase::kInTurn:
+      timed_out_ = true;
+      break;
     case Phase::kIdle:
     case Phase::kWriting:
     case Phase::kClosing:
@@ -641,20 +738,24 @@ void Connection::OnTimeout() {
   }
 }
 
+void Connection::EndUnlessBusy() {
+  if (phase_ == Phase::kInTurn) {
+    ends_ = true;
+  } else if (!is_busy()) {
+    End();
+  }
+}
+
 void Connection::MakeRoom() {
-  Post([self = shared_from_this()] {
-    if (!self->is_busy()) {
-      self->End();
-    }
-  });
+  Post([self = shared_from_this()] { self->EndUnlessBusy(); });
 }
 
 void Connection::Leave() {
   Post([self = shared_from_this()] {
     if (self->phase_ == Phase::kWriting) {
       self->Arm(std::min(kFarewellTime, self->site_.options.transfer_timeout));
-    } else if (!self->is_busy()) {
-      self->End();
+    } else {
+      self->EndUnlessBusy();
     }
   });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/http/body_scan.h"
 #include "server/http/listener.h"
 #include "server/http/listener_parts.h"
 #include "server/http/replies.h"
@@ -51,6 +52,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
     kHandshake,
     kIdle,      // until the first byte of a request
     kReading,   // a request
+    kInTurn,    // a large body is read, or what is left of one dropped, on the thread for that
     kHandling,  // a worker has it: the socket stays open
     kWaiting,   // for an answer, or a piece, that is not there yet: as well
     kWriting,   // an answer, or a piece of one
@@ -63,8 +65,24 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   void AwaitRequest();
   void Read();
   void OnRead(const Error& error, size_t size);
-  // Takes what has been read as far as it goes.
-  void Consume();
+  // Takes bytes of the request, or what was received before, as far as they go, and reserves memory
+  // for it.
+  absl::Status Take(absl::string_view bytes);
+  // Reserves memory for what has come of the body and for its values.
+  absl::Status Examine(absl::string_view body);
+  // Goes on with what was taken.
+  void Proceed(const absl::Status& held);
+  // Has a large body read on.
+  void Fill();
+  struct Filled {
+    Error error;  // would_block: nothing more was there
+    absl::Status held;
+  };
+  // Reads and takes what is there, up to a turn's bytes.
+  Filled TakeTurn();
+  void OnFilled(const Filled& filled);
+  // Now, or when what runs for it has ended.
+  void EndUnlessBusy();
   void SendContinue();
   // Reserves memory for the request in all.
   absl::Status Hold(int64_t bytes);
@@ -99,6 +117,9 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   // Closing with unread bytes would reset the connection and take the answer away from the client.
   void Close();
   void Discard(size_t left);
+  // Drops what is there, up to so many bytes; nothing where no more comes. On any thread.
+  std::optional<size_t> Drop(size_t most);
+  void OnDropped(std::optional<size_t> dropped, size_t left);
   void End();
 
   // Something works for the client: the connection does not make room.
@@ -124,6 +145,10 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   std::string received_;      // and not taken yet
   std::vector<char> buffer_;  // of the read under way
   bool fills_reads_ = false;  // there was more than a usual read takes
+  std::optional<BodyScan> scan_;
+  bool is_enough_ = false;  // the handler refuses the body, whatever follows
+  bool is_cut_ = false;     // the handler got no more than that
+  bool ends_ = false;       // after the turn of its body
   bool timed_out_ = false;
   int answered_ = 0;  // requests
   std::vector<std::string> peers_;

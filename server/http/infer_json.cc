@@ -381,11 +381,14 @@ void WriteOutput(const inference::ModelInferResponse::InferOutputTensor& output,
 
 absl::StatusOr<InferBody> ParseInferBody(const std::string& body, const std::string& json_length) {
   size_t length = body.size();
-  if (!json_length.empty() && (!absl::SimpleAtoi(json_length, &length) || length > body.size())) {
+  const bool is_length = json_length.empty() || absl::SimpleAtoi(json_length, &length);
+  if (is_length) {  // before its value is checked, since the listener cuts bodies (body_scan.h)
+    BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(absl::string_view(body).substr(0, length)));
+  }
+  if (!is_length || length > body.size()) {
     return Invalid("header Inference-Header-Content-Length: '", json_length,
                    "' is not a length within the body of ", body.size(), " bytes");
   }
-  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds({body.data(), length}));
   Struct root;
   const google::protobuf::StringPiece text(body.data(), length);
   if (const auto status = google::protobuf::util::JsonStringToMessage(text, &root); !status.ok()) {

@@ -7,6 +7,7 @@
 #ifndef BEAMWRIGHT_SERVER_HTTP_LISTENER_H_
 #define BEAMWRIGHT_SERVER_HTTP_LISTENER_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,12 @@
 #include "server/http/listener_parts.h"
 #include "server/http/request_reader.h"
 #include "server/serving/memory_account.h"
+
+namespace beamwright::serving {
+
+class TaskThread;
+
+}  // namespace beamwright::serving
 
 namespace beamwright::http {
 
@@ -66,7 +73,7 @@ struct ListenerOptions {
   std::string address;
   int threads = 16;  // for handlers
   // Of these, how many take requests with large bodies, which keep a core busy.
-  int large_threads = UsableCpus();
+  int large_threads = std::max(1, UsableCpus() / 2);
   int max_waiting = 256;  // requests for a thread
   size_t max_head_bytes = 64 << 10;
   size_t max_body_bytes = 4 << 20;
@@ -86,6 +93,9 @@ struct ListenerOptions {
   // Until the next request of a connection.
   absl::Duration idle_timeout = absl::Seconds(30);
   ConnectionBounds bounds;
+  // Where large bodies are read from their sockets, so that small requests of others need not wait
+  // for the listener's thread; null: on that. Must outlive the listener.
+  serving::TaskThread* bodies = nullptr;
   // Where bodies, what they unpack to, and answers that have not left are reserved; null: nowhere.
   // Must outlive the listener.
   serving::MemoryAccount* memory = nullptr;

@@ -4,7 +4,8 @@
 //    max_connections Excess names the quiet one to close; with none quiet and max_young more,
 //    IsFull says that no other may come.
 // 2. Workers: threads that answer requests. Only some take large ones (takes_large), and those take
-//    a large and a small one by turns (Next), so neither kind keeps the other waiting. Add refuses
+//    a large and a small one by turns (Next), so neither kind keeps the other waiting, and large
+//    ones in long time slices, so that threads for small ones need not wait for a CPU. Add refuses
 //    when max_waiting tasks wait; Continue puts the next part of a task in front.
 #include "server/http/listener_parts.h"
 
@@ -13,9 +14,11 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "ops/base/steady_time.h"
+#include "ops/base/threads.h"
 
 namespace beamwright::http {
 
@@ -148,17 +151,17 @@ void Workers::Stop() {
   threads_.clear();
 }
 
-std::function<void()> Workers::Next(bool takes_large) {
-  const bool is_large = takes_large && !large_.empty() && (tasks_.empty() || !was_large_);
-  std::deque<std::function<void()>>& tasks = is_large ? large_ : tasks_;
+Workers::Task Workers::Next(bool takes_large) {
+  Task task;
+  task.is_large = takes_large && !large_.empty() && (tasks_.empty() || !was_large_);
+  std::deque<std::function<void()>>& tasks = task.is_large ? large_ : tasks_;
   if (takes_large) {
-    was_large_ = is_large;
+    was_large_ = task.is_large;
   }
-  if (tasks.empty()) {
-    return nullptr;
+  if (!tasks.empty()) {
+    task.run = std::move(tasks.front());
+    tasks.pop_front();
   }
-  std::function<void()> task = std::move(tasks.front());
-  tasks.pop_front();
   return task;
 }
 
@@ -167,7 +170,7 @@ void Workers::Run(bool takes_large) {
     return stop_ || !tasks_.empty() || (takes_large && !large_.empty());
   };
   for (;;) {
-    std::function<void()> task;
+    Task task;
     {
       absl::MutexLock lock(&mutex_);
       ++num_idle_;
@@ -175,11 +178,15 @@ void Workers::Run(bool takes_large) {
       --num_idle_;
       task = Next(takes_large);
     }
-    if (task == nullptr) {
+    if (task.run == nullptr) {
       return;  // stop_
     }
+    std::optional<LongTimeSlices> slices;
+    if (task.is_large) {
+      slices.emplace();
+    }
     try {
-      task();
+      task.run();
     } catch (const std::bad_alloc&) {
       // The connection whose request it was ends with the task.
     }

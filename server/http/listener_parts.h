@@ -103,7 +103,8 @@ class Workers {
 
   // Runs `task` when a thread is free; false where too many tasks wait already. Large tasks run on
   // few threads, which small ones may use as well: many large ones neither keep small ones waiting
-  // nor leave the memory that malloc keeps behind them in the arena of every thread.
+  // nor leave the memory that malloc keeps behind them in the arena of every thread. They run in
+  // long time slices, so that all other threads of the process go first.
   bool Add(std::function<void()> task, bool is_large);
   // The next part of something that was added: it runs before what waits, and is never refused.
   void Continue(std::function<void()> task);
@@ -111,9 +112,14 @@ class Workers {
   void Stop();
 
  private:
+  struct Task {
+    std::function<void()> run;  // null: no task waits
+    bool is_large = false;
+  };
+
   void Run(bool takes_large);
-  // A task for such a thread, null if none waits. Large and small ones alternate.
-  std::function<void()> Next(bool takes_large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A task for such a thread. Large and small ones alternate.
+  Task Next(bool takes_large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int max_waiting_;
   absl::Mutex mutex_;

@@ -464,8 +464,7 @@ absl::Status ReadRequest(const std::string& body, google::protobuf::Message& req
 }
 
 absl::StatusOr<google::protobuf::Struct> ReadObject(const std::string& body) {
-  constexpr int64_t kMostScalars = int64_t{1} << 17;
-  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body, kMostScalars));
+  BW_RETURN_IF_ERROR(bundle::CheckJsonBounds(body, kMaxObjectScalars));
   google::protobuf::Struct members;
   if (!google::protobuf::util::JsonStringToMessage(body, &members).ok()) {
     return Invalid("the body is not a JSON object");

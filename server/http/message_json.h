@@ -34,8 +34,11 @@ void WriteMessage(const google::protobuf::Message& message, JsonWriter& json);
 // type; or where the JSON itself is wrong.
 absl::Status ReadRequest(const std::string& body, google::protobuf::Message& request);
 
-// The members of a body that is a JSON object. InvalidArgument; JSON that is nested too deep, has
-// too many values, or is not strict is refused (engine/bundle/proto_text.h).
+inline constexpr int64_t kMaxObjectScalars = int64_t{1} << 17;
+
+// The members of a body that is a JSON object, with kMaxObjectScalars at most. InvalidArgument;
+// JSON that is nested too deep, has too many values, or is not strict is refused
+// (engine/bundle/proto_text.h).
 absl::StatusOr<google::protobuf::Struct> ReadObject(const std::string& body);
 
 }  // namespace beamwright::http

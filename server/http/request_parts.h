@@ -16,6 +16,9 @@ namespace beamwright::http {
 inline constexpr char kTranscriptions[] = "/v1/audio/transcriptions";
 inline constexpr char kCompletions[] = "/v1/completions";
 
+// The header of Open Inference requests that says where the body's JSON ends.
+inline constexpr char kJsonLength[] = "Inference-Header-Content-Length";
+
 // models/NAME or models/NAME/versions/VERSION; what follows is left in `rest`.
 struct ModelPath {
   std::string model;

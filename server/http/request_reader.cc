@@ -356,8 +356,8 @@ size_t RequestReader::PutBody(absl::string_view bytes) {
   return taken;
 }
 
-size_t RequestReader::body_bytes() const {
-  return in_body_ ? parser_->beast.get().body().size() : 0;
+absl::string_view RequestReader::body() const {
+  return in_body_ ? absl::string_view(parser_->beast.get().body()) : absl::string_view();
 }
 
 std::string RequestReader::TakeBody() {

@@ -67,7 +67,9 @@ class RequestReader {
   // As much as is known: the first line once it has come, the fields with the head.
   const std::shared_ptr<RequestHead>& head() const { return head_; }
   // Of the body so far.
-  size_t body_bytes() const;
+  size_t body_bytes() const { return body().size(); }
+  // Until the next Put.
+  absl::string_view body() const;
   std::string TakeBody();
 
  private:

@@ -31,8 +31,6 @@
 namespace beamwright::http {
 namespace {
 
-constexpr char kJsonLength[] = "Inference-Header-Content-Length";
-
 bool IsGet(const HttpRequest& request) {
   return request.method == "GET" || request.method == "HEAD";
 }

@@ -38,7 +38,6 @@ namespace {
 using google::protobuf::Struct;
 using google::protobuf::Value;
 
-constexpr ptrdiff_t kMaxFormFields = ptrdiff_t{1} << 15;
 constexpr char kFileMember[] = "file";
 
 // Adds a field of a form. Several fields of one name become a list.
@@ -57,8 +56,8 @@ void AddField(const std::string& name, std::string value, Struct& members) {
 
 absl::StatusOr<Struct> ParseUrlForm(const std::string& body) {
   // Counted before they are listed, which takes ten times the body's memory.
-  if (const auto count = std::count(body.begin(), body.end(), '&') + 1; count > kMaxFormFields) {
-    return Invalid("the form has ", count, " fields; at most ", kMaxFormFields, " are allowed");
+  if (std::count(body.begin(), body.end(), '&') >= kMaxFormFields) {
+    return Invalid("the form has more than ", kMaxFormFields, " fields");
   }
   const std::vector<absl::string_view> fields = absl::StrSplit(body, '&', absl::SkipEmpty());
   Struct members;
@@ -178,24 +177,39 @@ void ReadAlternatives(const Value* value, v1::TranslateRequest& request, status:
   request.set_alternatives(static_cast<int32_t>(number));
 }
 
+// Without parameters.
+std::string TypeOf(absl::string_view content_type) {
+  return absl::AsciiStrToLower(
+      absl::StripAsciiWhitespace(content_type.substr(0, content_type.find(';'))));
+}
+
 }  // namespace
 
+MembersForm FormOf(absl::string_view content_type, char first) {
+  const std::string type = TypeOf(content_type);
+  if (type == "application/json" || (type.empty() && first == '{')) {
+    return MembersForm::kJson;
+  }
+  return type == "application/x-www-form-urlencoded" || type.empty() ? MembersForm::kUrl
+         : type == "multipart/form-data"                             ? MembersForm::kFiles
+                                                                     : MembersForm::kOther;
+}
+
 absl::StatusOr<Struct> ParseMembers(absl::string_view content_type, const std::string& body) {
-  const std::string type = absl::AsciiStrToLower(
-      absl::StripAsciiWhitespace(content_type.substr(0, content_type.find(';'))));
   if (body.empty()) {
     return Struct();
   }
-  if (type == "application/json" || (type.empty() && body[0] == '{')) {
-    return ReadObject(body);
+  switch (FormOf(content_type, body[0])) {
+    case MembersForm::kJson:
+      return ReadObject(body);
+    case MembersForm::kUrl:
+      return ParseUrlForm(body);
+    case MembersForm::kFiles:
+      return ParseFileForm(content_type, body);
+    case MembersForm::kOther:
+      break;
   }
-  if (type == "application/x-www-form-urlencoded" || type.empty()) {
-    return ParseUrlForm(body);
-  }
-  if (type == "multipart/form-data") {
-    return ParseFileForm(content_type, body);
-  }
-  return Invalid("the body is of type '", Printable(type),
+  return Invalid("the body is of type '", Printable(TypeOf(content_type)),
                  "'; send application/json, application/x-www-form-urlencoded or "
                  "multipart/form-data");
 }

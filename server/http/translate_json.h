@@ -17,6 +17,12 @@
 
 namespace beamwright::http {
 
+inline constexpr int64_t kMaxFormFields = int64_t{1} << 15;  // of a URL-encoded form
+
+enum class MembersForm { kJson, kUrl, kFiles, kOther };
+// How a body of this type has its members. first: its first byte.
+MembersForm FormOf(absl::string_view content_type, char first);
+
 // The members of a body: a JSON object, or a form (application/x-www-form-urlencoded or
 // multipart/form-data), whose fields are strings, and several of one name a list. A file's name is
 // the member `filename`; an office file is the one string that need not be UTF-8. An empty body has

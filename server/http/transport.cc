@@ -66,6 +66,13 @@ class TransportOver final : public Transport {
     stream_.async_read_some(into, std::move(done));
   }
 
+  size_t ReadNow(boost::asio::mutable_buffer into, boost::system::error_code& error) override {
+    if (!socket().non_blocking()) {
+      socket().non_blocking(true, error);
+    }
+    return error ? 0 : stream_.read_some(into, error);
+  }
+
   void Write(boost::asio::const_buffer bytes, Done done) override {
     boost::asio::async_write(stream_, bytes, std::move(done));
   }

@@ -25,8 +25,8 @@ namespace beamwright::http {
 // Transport: a client's socket as Asio reads and writes it, in clear text or TLS behind one
 // interface, so that what is said on it is compiled once.
 //
-// Nothing waits: each call starts something and calls `done` when it has ended, on the executor of
-// the socket, on which every call is made, too. `done` keeps alive what it needs.
+// Nothing waits: each call with `done` starts something and calls `done` when it has ended, on the
+// executor of the socket, on which every such call is made, too. `done` keeps alive what it needs.
 
 class Transport {
  public:
@@ -47,6 +47,9 @@ class Transport {
   virtual void Handshake(Done done) = 0;
   // What is there, at least a byte. One at a time, as all reads.
   virtual void ReadSome(boost::asio::mutable_buffer into, Done done) = 0;
+  // The same at once, on any thread while nothing else happens on the transport: the error is
+  // would_block where no byte is there.
+  virtual size_t ReadNow(boost::asio::mutable_buffer into, boost::system::error_code& error) = 0;
   // All of it. One at a time.
   virtual void Write(boost::asio::const_buffer bytes, Done done) = 0;
   // What is below, to be moved from: one of them, the other is null.

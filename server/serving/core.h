@@ -106,6 +106,8 @@ class Core {
   TaskThread& replies() { return replies_; }
   // Where the parts of calls are done that take long before the engine has them.
   TurnThread& long_work() { return long_work_; }
+  // Where large bodies of HTTP requests are read from their sockets.
+  TaskThread& bodies() { return bodies_; }
 
  private:
   static constexpr int kMostLongWork = 1024;
@@ -124,6 +126,7 @@ class Core {
   TaskThread replies_{"bw-replies"};
   StreamWatch streams_;
   TurnThread long_work_{"bw-long-work", kMostLongWork};
+  TaskThread bodies_{"bw-bodies"};
 };
 
 }  // namespace beamwright::serving

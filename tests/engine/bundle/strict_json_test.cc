@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +75,36 @@ TEST(JsonBoundsTest, DepthAndNumberOfValuesAreBounded) {
   EXPECT_TRUE(CheckJsonBounds(list("{}", kMaxJsonContainers - 1)).ok());
   EXPECT_EQ(CheckJsonBounds(list("{}", kMaxJsonContainers)).code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// However the pieces are cut, they mean what the whole text means.
+TEST(JsonBoundsTest, PiecesMeanWhatTheyMeanTogether) {
+  JsonBounds counts;
+  for (const char* piece :
+       {R"({"a)", R"(": [12)", R"(3, 'x\)", R"(',', null, ")", R"([{"], [], {}]})"}) {
+    EXPECT_TRUE(counts.Add(piece).ok()) << piece;
+  }
+  EXPECT_EQ(counts.num_values(), 9);
+  constexpr absl::string_view kBytes = "[]{},,::\"'\\ a1\n";
+  std::mt19937 random(7);
+  int num_refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text(random() % 16, ' ');
+    for (char& c : text) {
+      c = kBytes[random() % kBytes.size()];
+    }
+    const absl::Status whole = CheckJsonBounds(text);
+    JsonBounds bounds;
+    absl::Status status;
+    for (size_t at = 0; at < text.size() && status.ok();) {
+      const size_t size = 1 + random() % 4;
+      status = bounds.Add(absl::string_view(text).substr(at, size));
+      at += size;
+    }
+    EXPECT_EQ(status, whole) << text;
+    num_refused += whole.ok() ? 0 : 1;
+  }
+  EXPECT_GT(num_refused, 500);
 }
 
 // Nothing is read beyond the end, whatever the text.

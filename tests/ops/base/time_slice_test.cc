@@ -48,6 +48,10 @@ TEST(TimeSliceTest, GoesToThreadsStartedLaterAndBack) {
       EXPECT_EQ(OfThisThread().slice_ns, before.slice_ns);
       EXPECT_EQ(OfThisThread().nice, 3);
     }).join();
+    {
+      const LongTimeSlices slices;
+      EXPECT_GT(OfThisThread().slice_ns, before.slice_ns);
+    }
     EXPECT_EQ(OfThisThread().slice_ns, after.slice_ns);
   }).join();
 }

@@ -5,8 +5,10 @@
 #include <httplib.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <ctime>
 #include <memory>
@@ -22,6 +24,7 @@
 #include "absl/time/clock.h"
 #include "engine/status/fault.h"
 #include "server/http/replies.h"
+#include "server/serving/task_threads.h"
 #include "tests/e2e/becomes.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"
@@ -470,17 +473,32 @@ TEST(ListenerTest, IdleAndDawdlingConnectionsMakeRoom) {
   }
 }
 
-// Large bodies that wait for one of the threads leave the others to small requests.
+// Of the calling thread, as sched_getattr(2) has it; 0 before Linux 6.12.
+uint64_t TimeSlice() {
+  std::array<uint64_t, 6> attributes = {};
+  EXPECT_EQ(syscall(SYS_sched_getattr, 0, attributes.data(), sizeof attributes, 0), 0);
+  return attributes[3];
+}
+
+// Large bodies that wait for one of the threads leave the others, and the CPU, to small requests.
 TEST(ListenerTest, LargeBodiesLeaveThreadsForSmallOnes) {
   absl::Notification go_on;
+  absl::Notification is_large_there;
   std::atomic<int> num_large{0};
+  std::atomic<uint64_t> slice_of_large{0};
+  std::atomic<uint64_t> slice_of_small{0};
   ListenerOptions options;
   options.threads = 4;
   options.large_threads = 1;
   const auto listener = Start(options, [&](const HttpRequest& request) {
     if (request.body.size() > 1000) {
-      ++num_large;
+      slice_of_large = TimeSlice();
+      if (++num_large == 1) {
+        is_large_there.Notify();
+      }
       go_on.WaitForNotification();
+    } else {
+      slice_of_small = TimeSlice();
     }
     return Echo(request);
   });
@@ -491,16 +509,173 @@ TEST(ListenerTest, LargeBodiesLeaveThreadsForSmallOnes) {
         absl::StrCat("POST /large HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n",
                      std::string(100'000, 'a')));
   }
+  is_large_there.WaitForNotification();
   for (int i = 0; i < 10; ++i) {
     Client client(listener->port());
     client.Send(Get("/small"));
     EXPECT_THAT(client.ReadUntil("!"), HasSubstr("/small !"));
   }
   EXPECT_LE(num_large, 1);
+  EXPECT_TRUE(slice_of_small == 0 || slice_of_small < slice_of_large);
   go_on.Notify();
   for (const std::unique_ptr<Client>& client : large) {
     EXPECT_THAT(client->ReadUntil("/large"), HasSubstr("200 OK"));
   }
+}
+
+std::string Post(const std::string& path, const std::string& body) {
+  return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", body.size(),
+                      "\r\n\r\n", body);
+}
+
+// The same with the body in chunks.
+std::string PostChunks(const std::string& path, const std::string& body, size_t chunk) {
+  std::string request =
+      absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  for (size_t at = 0; at < body.size(); at += chunk) {
+    const std::string piece = body.substr(at, chunk);
+    absl::StrAppend(&request, absl::Hex(piece.size()), "\r\n", piece, "\r\n");
+  }
+  return request + "0\r\n\r\n";
+}
+
+// A thread for large bodies that waits until a test lets it go on.
+class HeldThread {
+ public:
+  HeldThread() {
+    thread_.Post([this] { go_on_.WaitForNotification(); });
+  }
+  void GoOn() { go_on_.Notify(); }
+  serving::TaskThread* get() { return &thread_; }
+
+ private:
+  absl::Notification go_on_;
+  serving::TaskThread thread_{"held"};
+};
+
+// Sends while the answers are read.
+class Sending {
+ public:
+  Sending(int port, std::string bytes)
+      : client_(port), thread_([this, bytes = std::move(bytes)] { client_.Send(bytes); }) {}
+  ~Sending() { thread_.join(); }
+  Client& client() { return client_; }
+
+ private:
+  Client client_;
+  std::thread thread_;
+};
+
+TEST(ListenerTest, LargeBodiesAreReadOnAnotherThread) {
+  HeldThread bodies;
+  ListenerOptions options;
+  options.bodies = bodies.get();
+  std::atomic<int> num_large{0};
+  const auto listener = Start(options, [&](const HttpRequest& request) {
+    num_large += request.path == "/large" ? 1 : 0;
+    return Echo(request);
+  });
+  const std::string body(300'000, 'b');
+  std::vector<std::unique_ptr<Sending>> large;
+  for (int i = 0; i < 8; ++i) {
+    large.push_back(std::make_unique<Sending>(listener->port(), Post("/large", body)));
+  }
+  for (int i = 0; i < 20; ++i) {
+    Client client(listener->port());
+    client.Send(Post("/small", std::string(50'000, 's')));
+    EXPECT_THAT(client.ReadUntil("!"), HasSubstr("/small ss"));
+  }
+  EXPECT_EQ(num_large, 0);
+  bodies.GoOn();
+  for (const std::unique_ptr<Sending>& sending : large) {
+    EXPECT_THAT(sending->client().ReadUntil("!"), EndsWith(" " + body + "!"));
+  }
+}
+
+TEST(ListenerTest, BodiesOfAnySizeArriveWhole) {
+  serving::TaskThread bodies("bodies");
+  ListenerOptions options;
+  options.bodies = &bodies;
+  const auto listener = Start(options);
+  for (const size_t size : {65535, 65536, 65537, 81920, 300'000, 700'000}) {
+    std::string body(size, ' ');
+    for (size_t i = 0; i < size; ++i) {
+      body[i] = static_cast<char>('a' + i * i % 25);
+    }
+    const std::string end = absl::StrCat(body, "!");
+    // The request behind it came with it.
+    Sending sending(listener->port(), Post("/a", body) + PostChunks("/b", body, 70'001) +
+                                          PostChunks("/c", body, 999) + Get("/d"));
+    for (const char* path : {"/a ", "/b ", "/c "}) {
+      EXPECT_TRUE(absl::EndsWith(sending.client().ReadUntil("!"), path + end)) << size << path;
+    }
+    EXPECT_THAT(sending.client().ReadUntil("!"), EndsWith("GET /d !"));
+  }
+}
+
+// What the handler refuses anyway is not read to its end, and a client that sends all of it before
+// it reads has the answer.
+TEST(ListenerTest, ABodyBeyondABoundIsCut) {
+  serving::TaskThread bodies("bodies");
+  serving::MemoryAccount memory(4 << 20);
+  std::string deep;
+  while (deep.size() < 2'000'000) {
+    deep += "{\"a\":";
+  }
+  for (serving::TaskThread* thread : {&bodies, static_cast<serving::TaskThread*>(nullptr)}) {
+    ListenerOptions options;
+    options.bodies = thread;
+    options.memory = &memory;
+    const auto listener = Start(options, [](const HttpRequest& request) {
+      return HttpReply{400, "text/plain", absl::StrCat(request.body.size(), " bytes!")};
+    });
+    Client client(listener->port());
+    EXPECT_TRUE(client.Send(Post("/v1/models/m:decode", deep) + Get("/next")));
+    const std::string answer = client.ReadAll();
+    EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("Connection: close"),
+                              EndsWith(" bytes!"), Not(HasSubstr("2000000"))));
+    EXPECT_TRUE(e2e::Becomes([&] { return memory.held_bytes() == 0; }));
+  }
+}
+
+// A client that goes, or is too slow, while its body is read; and a listener that stops meanwhile.
+TEST(ListenerTest, BodiesThatAreNotWholeEndTheirConnections) {
+  Refusals refusals;
+  serving::TaskThread bodies("bodies");
+  serving::MemoryAccount memory(4 << 20);
+  ListenerOptions options;
+  options.bodies = &bodies;
+  options.memory = &memory;
+  options.transfer_timeout = absl::Milliseconds(500);
+  refusals.AddTo(options);
+  const auto listener = Start(options);
+  const std::string part = Post("/part", std::string(500'000, 'p')).substr(0, 400'000);
+  {
+    Client gone(listener->port());
+    gone.Send(part);
+  }
+  Client slow(listener->port());
+  slow.Send(part);
+  EXPECT_THAT(slow.ReadAll(), AllOf(StartsWith("HTTP/1.1 408"), HasSubstr("TOO_SLOW")));
+  EXPECT_THAT(refusals.Told(1), ElementsAre("/part DEADLINE_EXCEEDED TOO_SLOW"));
+  EXPECT_TRUE(e2e::Becomes([&] { return memory.held_bytes() == 0; }));
+  EXPECT_TRUE(e2e::Becomes([&] { return listener->num_connections() == 0; }));
+}
+
+TEST(ListenerTest, StopWaitsForTheTurnOfABody) {
+  HeldThread bodies;
+  ListenerOptions options;
+  options.bodies = bodies.get();
+  options.transfer_timeout = absl::Milliseconds(300);  // passes while the body waits for its turn
+  const auto listener = Start(options);
+  const Sending sending(listener->port(),
+                        Post("/part", std::string(500'000, 'p')).substr(0, 400'000));
+  usleep(600'000);
+  std::thread stop([&] { listener->Stop(); });
+  usleep(50'000);
+  bodies.GoOn();
+  stop.join();
+  EXPECT_EQ(listener->num_connections(), 0);
 }
 
 TEST(ListenerTest, MoreThanCanWaitAreToldAtOnce) {
@@ -957,6 +1132,8 @@ class TlsListenerTest : public ::testing::Test {
 };
 
 TEST_F(TlsListenerTest, AnswersOverTls) {
+  serving::TaskThread bodies("bodies");
+  options_.bodies = &bodies;
   const std::string large(3 << 20, 'x');  // more than a socket takes at once
   const auto listener = Start(options_, [&](const HttpRequest& request) {
     return HttpReply{200, "text/plain", request.path == "/large" ? large : request.body, {}};
@@ -967,7 +1144,7 @@ TEST_F(TlsListenerTest, AnswersOverTls) {
   httplib::SSLClient client("127.0.0.1", listener->port());
   client.set_ca_cert_path(temp_.At("ca").c_str());
   client.set_keep_alive(true);
-  for (const size_t size : {0, 1, 16384, 1 << 20}) {
+  for (const size_t size : {0, 1, 16384, 1 << 20, 3 << 20}) {
     const std::string body(size, 'y');
     const auto echoed = client.Post("/", body, "text/plain");
     ASSERT_TRUE(echoed) << size << " " << httplib::to_string(echoed.error());
