@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "engine/fusion/ctc_prefix.h"
 #include "engine/fusion/ngram_model.h"
+#include "engine/fusion/row_scorers.h"
 #include "engine/search/beam_search.h"
 #include "ops/kernels/panel_scan.h"
 #include "ops/kernels/topk.h"

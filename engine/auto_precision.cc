@@ -25,10 +25,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "engine/bundle/proto_text.h"
 #include "engine/model/model_inputs.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
-#include "engine/options/request_lines.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/cpu.h"
 #include "ops/base/memory.h"
@@ -154,9 +154,9 @@ void LimitLength(const DecodeModel& model, v1::DecodeOptions& options) {
 absl::StatusOr<std::vector<TrialRequest>> MakeTrials(const DecodeModel& model,
                                                      const std::string& golden) {
   std::vector<TrialRequest> trials;
-  BW_ASSIGN_OR_RETURN(const std::vector<RequestLine> lines,
-                      ReadRequestLines(golden, kGoldenTrials));
-  for (const RequestLine& line : lines) {
+  BW_ASSIGN_OR_RETURN(const std::vector<bundle::RequestLine> lines,
+                      bundle::ReadRequestLines(golden, kGoldenTrials));
+  for (const bundle::RequestLine& line : lines) {
     trials.push_back({line.source, line.options});
   }
   std::mt19937 random(1);

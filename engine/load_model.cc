@@ -15,10 +15,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "engine/bundle/bundle.h"
-#include "engine/bundle/bundle_files.h"
+#include "engine/bundle/proto_text.h"
 #include "engine/model/compile_graphs.h"
 #include "engine/model/parts.h"
-#include "engine/options/request_lines.h"
 #include "engine/request/prepared_source.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/status.h"
@@ -54,12 +53,13 @@ struct Golden {
 };
 
 absl::StatusOr<std::vector<Golden>> ReadGoldens(const std::string& content, int max_requests) {
-  BW_ASSIGN_OR_RETURN(std::vector<RequestLine> lines, ReadRequestLines(content, max_requests));
+  BW_ASSIGN_OR_RETURN(std::vector<bundle::RequestLine> lines,
+                      bundle::ReadRequestLines(content, max_requests));
   std::vector<Golden> goldens;
-  for (RequestLine& line : lines) {
+  for (bundle::RequestLine& line : lines) {
     Golden& golden = goldens.emplace_back();
     golden.line = line.number;
-    absl::Status status = ReadField(line.fields, "hypotheses", true, golden.expected);
+    absl::Status status = bundle::ReadField(line.fields, "hypotheses", true, golden.expected);
     if (status.ok() && golden.expected.hypotheses().empty()) {
       status = Invalid("field 'hypotheses': is empty");
     }
@@ -358,8 +358,8 @@ absl::Status DecodeMadeUp(Engine& engine, const std::shared_ptr<const DecodeMode
 
 absl::Status WarmUp(const std::shared_ptr<const DecodeModel>& model, const std::string& content,
                     const WarmUpOptions& options) {
-  absl::StatusOr<std::vector<RequestLine>> lines =
-      ReadRequestLines(content, std::numeric_limits<int>::max());
+  absl::StatusOr<std::vector<bundle::RequestLine>> lines =
+      bundle::ReadRequestLines(content, std::numeric_limits<int>::max());
   if (!lines.ok()) {
     return Annotate(lines.status(), "warmup.jsonl");
   }
@@ -370,7 +370,7 @@ absl::Status WarmUp(const std::shared_ptr<const DecodeModel>& model, const std::
   engine_options.max_rows = std::max(options.max_rows, engine_options.max_rows);
   engine_options.max_queue = std::max(options.max_rows, engine_options.max_queue);
   BW_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Start(engine_options));
-  for (const RequestLine& line : *lines) {
+  for (const bundle::RequestLine& line : *lines) {
     const absl::StatusOr<v1::Decoded> decoded =
         engine->DecodeAndWait(model, line.source, line.options);
     if (!decoded.ok()) {

@@ -24,8 +24,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "engine/bundle/bounds.h"
-#include "engine/model/precision.h"
+#include "engine/bundle/rules.h"
+#include "engine/model/decode_model.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "library/process_model.h"

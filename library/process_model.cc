@@ -14,9 +14,9 @@
 
 #include "absl/memory/memory.h"
 #include "absl/synchronization/blocking_counter.h"
-#include "engine/align.h"
 #include "engine/bundle/repository.h"
 #include "engine/load_model.h"
+#include "engine/request/answers.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/status.h"

@@ -45,8 +45,8 @@
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
 #include "server/serving/process_limits.h"
+#include "server/serving/server_threads.h"
 #include "server/serving/tracer.h"
-#include "server/serving/watches.h"
 #include "server/websocket/listener.h"
 
 namespace beamwright {

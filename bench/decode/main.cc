@@ -8,7 +8,7 @@
 #include "bench/decode/precision.h"
 #include "engine/bundle/bundle.h"
 #include "engine/bundle/proto_text.h"
-#include "engine/model/precision.h"
+#include "engine/model/decode_model.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/vector_isa.h"

@@ -21,9 +21,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/fusion/ctc_prefix.h"
 #include "engine/fusion/ngram_model.h"
-#include "engine/fusion/word_scorers.h"
+#include "engine/fusion/row_scorers.h"
 #include "engine/model/model_inputs.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"

@@ -9,13 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "engine/beam/attention.h"
+#include "absl/status/statusor.h"
 #include "engine/beam/step_runner.h"
-#include "engine/fusion/row_scorer.h"
+#include "engine/fusion/row_scorers.h"
 #include "engine/request/request.h"
 #include "engine/request/saved_state.h"
 #include "engine/search/beam_search.h"
 #include "engine/search/target_scorer.h"
+#include "ops/graph/operator.h"
 
 namespace beamwright::engine {
 
@@ -105,6 +106,13 @@ struct BeamRequest : Request {
 // Answers requests whose searches have ended, at one step: one GatherTree for all. An error of one
 // request concerns that one alone.
 void Answer(const ops::ExecutionContext& context, absl::Span<BeamRequest* const> requests);
+
+// Finalisation: the n-best lists of requests that finished at the same step, by one GatherTree over
+// [time, request, slot] (docs/architecture.md, 'Slots').
+
+// N-best list of each search; an element's error concerns that search alone.
+std::vector<absl::StatusOr<std::vector<search::Hypothesis>>> Finalise(
+    const ops::ExecutionContext& context, absl::Span<const search::BeamSearch* const> searches);
 
 }  // namespace beamwright::engine
 

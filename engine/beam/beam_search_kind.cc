@@ -18,7 +18,7 @@
 #include "absl/algorithm/container.h"
 #include "engine/beam/beam_driver.h"
 #include "engine/beam/beam_request.h"
-#include "engine/fusion/ctc_prefix.h"
+#include "engine/fusion/row_scorers.h"
 #include "engine/options/decode_options.h"
 #include "ops/base/status.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "engine/model/parts.h"
-#include "engine/request/search_kind.h"
+#include "engine/request/request.h"
 #include "engine/search/options.h"
 
 namespace beamwright::engine {

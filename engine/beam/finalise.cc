@@ -8,7 +8,6 @@
 //    the next call.
 // 3. Answer does both for all requests that ended in a step and gives each its reply; a request
 //    that only scores targets needs no GatherTree (GiveScored).
-#include "engine/beam/finalise.h"
 
 #include <algorithm>
 #include <cmath>

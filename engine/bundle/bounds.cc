@@ -12,8 +12,6 @@
 // MaxItems is the bound of a field: max_items of its rule in our .proto files, InferenceBounds for
 // the messages of Open Inference, whose .proto file is not ours to extend. The error names the path
 // of the field, "sources[3].ids.ids".
-#include "engine/bundle/bounds.h"
-
 #include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
@@ -24,6 +22,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "beamwright/v1/rule.pb.h"
+#include "engine/bundle/rules.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 

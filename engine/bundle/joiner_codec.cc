@@ -6,8 +6,6 @@
 // state, CutWord follows the best ways back from the word's end. Costs in order of weight: a
 // character that no token writes, a token, a joiner where nothing is to be joined. The last decides
 // between cuts of equally many tokens, as the tokenizer itself writes no idle joiner.
-#include "engine/bundle/joiner_codec.h"
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -21,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/bundle/codec_base.h"
+#include "engine/bundle/text_codec.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"

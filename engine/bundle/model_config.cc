@@ -14,7 +14,6 @@
 //
 // All faults are collected (Faults), so that an author sees all of them at once, each with the path
 // of its field: "decoder.states[2].input: 'cache' is given twice".
-#include "engine/bundle/model_config.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,5 @@
 // What each normaliser does with a character comes from the package's own answers
 // (normaliser_tables.py).
-#include "engine/bundle/normaliser.h"
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/bundle/codec_base.h"
+#include "engine/bundle/piece_tokenizer.h"
 #include "engine/bundle/split_pattern.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"

@@ -1,6 +1,6 @@
 // Tokenizers of the kinds Unigram and WordPiece, as tokenizer.json of Hugging Face describes them.
 //
-// Parse reads the normaliser (normaliser.h), the pre-tokenizers (ReadSplits), the vocabulary
+// Parse reads the normaliser (Normaliser), the pre-tokenizers (ReadSplits), the vocabulary
 // (ReadModel) and the added tokens (ReadTokens). Types of these that are not known are errors,
 // since a text would be cut into other tokens than those that the model was trained on.
 //
@@ -33,7 +33,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "engine/bundle/tokenizer_json.h"
+#include "engine/bundle/tokenizer_file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 

@@ -6,10 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "beamwright/v1/decode.pb.h"
 #include "google/protobuf/message.h"
+#include "google/protobuf/struct.pb.h"
 
 namespace beamwright::bundle {
 
@@ -67,6 +71,25 @@ class JsonBounds {
 // For JSON that the reader has taken; for other text the result means nothing. InvalidArgument
 // names the place: "sources[1].ids.ids[0]: is null; ...".
 absl::Status CheckStrictJson(absl::string_view json);
+
+// Requests as files of a bundle hold them, one JSON object a line (golden.jsonl, warmup.jsonl;
+// docs/bundle.md).
+
+struct RequestLine {
+  int number = 0;  // in the file, from 1
+  v1::Source source;
+  v1::DecodeOptions options;
+  google::protobuf::Struct fields;  // all that the line has
+};
+
+// At most `max_requests` of the lines that are not empty, spread over the file. "source" is a text
+// or a v1::Source, "options" a v1::DecodeOptions. InvalidArgument naming line and field.
+absl::StatusOr<std::vector<RequestLine>> ReadRequestLines(const std::string& content,
+                                                          int max_requests);
+
+// One field of a line as the message that it is: {"field": value} if the message is around it.
+absl::Status ReadField(const google::protobuf::Struct& line, const std::string& field,
+                       bool is_inside, google::protobuf::Message& message);
 
 }  // namespace beamwright::bundle
 

@@ -22,7 +22,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
-#include "engine/bundle/model_config.h"
+#include "engine/bundle/bundle.h"
 #include "engine/bundle/proto_text.h"
 #include "engine/bundle/rules.h"
 #include "engine/status/fault.h"

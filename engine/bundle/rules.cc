@@ -28,7 +28,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "engine/bundle/bounds.h"
 #include "engine/status/fault.h"
 #include "ops/base/check.h"
 #include "ops/base/utf8.h"

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
-#include "engine/bundle/bundle_files.h"
+#include "engine/bundle/bundle.h"
 #include "engine/bundle/codec_base.h"
 #include "engine/bundle/sentencepiece/shim.h"
 #include "engine/status/fault.h"

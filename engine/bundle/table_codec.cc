@@ -18,7 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/bundle/codec_base.h"
-#include "engine/bundle/joiner_codec.h"
+#include "engine/bundle/text_codec.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"

@@ -32,7 +32,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/bundle/codec_base.h"
-#include "engine/bundle/tokenizer_json.h"
 #include "ops/base/status.h"
 
 namespace beamwright::bundle {

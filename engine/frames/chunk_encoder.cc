@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/model/chunk_run.h"
+#include "engine/model/compile_streaming.h"
 #include "engine/model/model_inputs.h"
 #include "engine/model/parts.h"
 #include "ops/base/fault_point.h"

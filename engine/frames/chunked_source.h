@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/model/chunk_run.h"
+#include "engine/model/compile_streaming.h"
 
 namespace beamwright::engine {
 

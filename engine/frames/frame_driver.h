@@ -4,7 +4,7 @@
 // (engine/beam) does the same by tokens; neither knows the other. Private to engine/.
 //
 // Requests whose sources arrive while they are searched (streams) are set aside when they have read
-// all frames that have come, and return when more frames come (frame_feed.h), or when their time is
+// all frames that have come, and return when more frames come (FrameFeed), or when their time is
 // over. They cost nothing meanwhile, whatever their number.
 #ifndef BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_
 #define BEAMWRIGHT_ENGINE_FRAMES_FRAME_DRIVER_H_
@@ -14,12 +14,54 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/frames/chunk_encoder.h"
 #include "engine/frames/frame_request.h"
-#include "engine/frames/frame_stepper.h"
+#include "engine/frames/label_models.h"
 #include "engine/request/request_driver.h"
 
 namespace beamwright::engine {
+
+// FrameStepper: what a step of the frame driver computes, by what the model is.
+
+// One thread at a time.
+class FrameStepper {
+ public:
+  virtual ~FrameStepper() = default;
+
+  // Runs the model's graphs for what `requests` need next, and changes nothing of them, for others
+  // may answer them meanwhile. A run that ended early, whatever came of it, can be made again with
+  // some of the requests. Not OK: the graph failed, or was interrupted.
+  virtual absl::Status RunModel(const ops::ExecutionContext& context,
+                                absl::Span<FrameRequest* const> requests) = 0;
+
+  // Advances those of them that have no answer yet. What became of each is its `status`.
+  virtual void Advance(const ops::ExecutionContext& context,
+                       absl::Span<FrameRequest* const> requests) = 0;
+
+  // The request leaves: what it holds here is free again.
+  virtual void Leave(FrameRequest& request) = 0;
+};
+
+// ColumnStepper: steps of requests whose frames are columns of an encoder's output, CTC and
+// taggers, side by side on the engine's threads. They share nothing but runs of the language models
+// that some of them ask for.
+
+class ColumnStepper final : public FrameStepper {
+ public:
+  // parts: of a CTC model or a tagger; must outlive it.
+  explicit ColumnStepper(const DecodeModel::Parts& parts) : scorers_(parts) {}
+
+  absl::Status RunModel(const ops::ExecutionContext& context,
+                        absl::Span<FrameRequest* const> requests) override;
+  void Advance(const ops::ExecutionContext& context,
+               absl::Span<FrameRequest* const> requests) override;
+  void Leave(FrameRequest& request) override { scorers_.Leave(request); }
+
+ private:
+  RowScorers scorers_;
+};
 
 class FrameDriver : public RequestDriver<FrameRequest> {
  public:

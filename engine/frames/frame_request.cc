@@ -17,7 +17,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "engine/frames/column_request.h"
+#include "engine/frames/frame_request_kinds.h"
 #include "engine/model/parts.h"
 #include "engine/request/answers.h"
 #include "engine/status/fault.h"

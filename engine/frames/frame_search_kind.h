@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "engine/request/search_kind.h"
+#include "engine/request/request.h"
 
 namespace beamwright::engine {
 

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/frames/slot_pool.h"
+#include "engine/frames/label_models.h"
 #include "ops/base/status.h"
 #include "ops/kernels/panel_scan.h"
 #include "ops/kernels/parallel.h"

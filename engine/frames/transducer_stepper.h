@@ -8,10 +8,9 @@
 #include <array>
 #include <vector>
 
-#include "engine/frames/frame_stepper.h"
+#include "engine/frames/frame_driver.h"
+#include "engine/frames/frame_request_kinds.h"
 #include "engine/frames/label_models.h"
-#include "engine/frames/slot_pool.h"
-#include "engine/frames/transducer_request.h"
 #include "ops/kernels/topk.h"
 
 namespace beamwright::engine {

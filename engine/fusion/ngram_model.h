@@ -16,7 +16,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/fusion/row_scorer.h"
 #include "ops/base/vector_isa.h"
 
 namespace beamwright::fusion {
@@ -77,8 +76,6 @@ BW_ALWAYS_INLINE inline float NaturalLog(double log10) {
   const double natural = log10 * kLog10;
   return static_cast<float>(natural < 0 ? natural : 0);
 }
-
-using NgramScorer = ModelScorer<NgramModel>;
 
 }  // namespace beamwright::fusion
 

@@ -3,18 +3,20 @@
 #define BEAMWRIGHT_ENGINE_GRAMMAR_EXPRESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ops/base/rapidjson.h"
 
 namespace beamwright::grammar {
 
-// Expressions: sets of texts, as trees. The readers of patterns (regex.h) and schemas
-// (json_schema.h) build them; Program (program.h) makes an automaton of them.
+// Expressions: sets of texts, as trees. The readers of patterns (ReadRegex) and schemas
+// (ReadJsonSchema) build them; Program (program.h) makes an automaton of them.
 
 // A range of code points, both inclusive.
 struct CodeRange {
@@ -88,6 +90,30 @@ Part JsonMember(Part name, Part value);
 // open (one (, one)*)? close, with `least` to `most` (Expression::kUnbounded) of them.
 Part JsonList(absl::string_view open, const Part& one, int least, int most,
               absl::string_view close);
+
+// Regular expressions as expressions. docs/decoding.md, 'Patterns and schemas', says what is
+// served: what Python's re, RE2 and ECMAScript agree on.
+
+// What stands for one character of a set: SetOf, or how it is written where it is quoted.
+using CharacterWriter = std::function<Part(const CodeSet&)>;
+
+struct RegexOptions {
+  CharacterWriter write = [](const CodeSet& set) { return SetOf(set); };
+  // True: the texts that contain a match ('^' and '$' hold it to the borders). False: those that
+  // match as a whole.
+  bool searches = false;
+};
+
+// InvalidArgument names the position, in characters from 0.
+absl::StatusOr<Part> ReadRegex(absl::string_view pattern, const RegexOptions& options = {});
+
+// JSON Schema as a grammar: the JSON texts that a schema accepts, in one way to write each value
+// (docs/decoding.md, 'Patterns and schemas'). Where a schema admits more than is written, such as
+// further properties, the grammar has fewer texts, never others.
+
+// InvalidArgument names the place in the schema as a JSON pointer: a keyword that is not served, a
+// value of the wrong type, a reference to nowhere; of text that is no JSON, the byte.
+absl::StatusOr<Grammar> ReadJsonSchema(absl::string_view schema);
 
 }  // namespace beamwright::grammar
 

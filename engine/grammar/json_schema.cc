@@ -19,7 +19,6 @@
 //
 // A keyword that is not served is an error (CheckKeywords), never ignored: an answer that does not
 // follow the schema would be worse than a refusal. Errors name the place as a JSON pointer.
-#include "engine/grammar/json_schema.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +35,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/grammar/expression.h"
-#include "engine/grammar/regex.h"
 #include "ops/base/status.h"
 
 namespace beamwright::grammar {

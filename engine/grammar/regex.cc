@@ -14,8 +14,6 @@
 // characters as JSON escapes them. What a finite automaton cannot say, or what would need to look
 // at other text (look-ahead, references to groups, word borders), is an error with its position.
 // Lazy quantifiers admit the same texts as greedy ones and are read as these.
-#include "engine/grammar/regex.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -24,6 +22,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "engine/grammar/expression.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
 

@@ -12,6 +12,8 @@
 // 3. A tagger's CRF: ReadTransitions reads labels + 2 lines of scores.
 // 4. A transducer's predictor and joiner become steps over rows (ops::CompileTransducer).
 // 5. If the encoder is run chunk by chunk, how many frames a chunk gives (FramesOfChunk).
+//
+// The front end of an encoder that reads pictures (CompilePicture) comes last.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/model/compile_graphs.h"
 #include "engine/model/compile_streaming.h"
+#include "engine/status/fault.h"
 #include "ops/base/status.h"
 #include "ops/decoder/decoder_form.h"
 
@@ -255,6 +258,80 @@ absl::StatusOr<std::unique_ptr<FramesPart>> CompileFrames(bundle::Bundle& bundle
                       is_ctc ? (frames_first ? 0 : 1) : frames->transducer->frame_axis));
   }
   return frames;
+}
+
+// How pictures become the input of an encoder, from the bundle's configuration and the encoder's
+// shape. The encoder's source has rows, channels, height and width; which axis is which follows
+// from the number of channels (1 or 3) and from the axis of the length (PictureAxes). Extents that
+// the encoder fixes fill in what the configuration leaves open, and must agree with what it says.
+
+namespace {
+
+// Sets a field that is 0 to the encoder's extent, which may be open still.
+absl::Status SetExtent(const char* field, int64_t extent, int most, int& value) {
+  if (extent == ops::PartialShape::kDynamic) {
+    return absl::OkStatus();
+  }
+  if (value != 0 && value != extent) {
+    return status::InvalidField(field, value, "; the encoder reads ", extent);
+  }
+  if (extent < 1 || extent > most) {
+    return status::InvalidField(field, "the encoder reads ", extent, "; at most ", most,
+                                " are supported");
+  }
+  value = static_cast<int>(extent);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<picture::FrontEnd> FrontEndOf(const v1::PictureConfig& config,
+                                             const EncoderPart& encoder) {
+  constexpr int kMostHeight = 4096;
+  constexpr int kMostWidth = 65500;
+  constexpr int kMostChannels = 3;
+  const ops::ValueInfo& info = encoder.source_info();
+  if (info.dtype != ops::DType::kF32 || !info.shape.has_rank() || info.shape.rank() != 4) {
+    return Invalid("the encoder reads ", ops::Name(info.dtype), info.shape.ToString(),
+                   "; pictures are f32 of four axes: rows, channels, height and width");
+  }
+  const picture::Axes axes =
+      picture::PictureAxes(info.shape, config.channels(), encoder.length_axis);
+  int channels = config.channels();
+  int height = config.height();
+  int width = config.width();
+  BW_RETURN_IF_ERROR(SetExtent("channels", info.shape.dim(axes.channels), kMostChannels, channels));
+  BW_RETURN_IF_ERROR(SetExtent("height", info.shape.dim(axes.height), kMostHeight, height));
+  BW_RETURN_IF_ERROR(SetExtent("width", info.shape.dim(axes.width), kMostWidth, width));
+  if (channels == 0 || height == 0) {
+    return status::InvalidField(
+        channels == 0 ? "channels" : "height",
+        "is not set, and the encoder leaves it open: ", info.shape.ToString());
+  }
+  v1::PictureConfig complete = config;
+  complete.set_channels(channels);
+  complete.set_height(height);
+  complete.set_width(width);
+  return picture::FrontEnd::Create(complete, axes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<picture::FrontEnd>> CompilePicture(const v1::ModelConfig& config,
+                                                                const EncoderPart* encoder) {
+  if (!config.has_picture()) {
+    return std::nullopt;
+  }
+  if (encoder == nullptr || encoder->streaming.has_value()) {
+    return status::InvalidField("picture", encoder == nullptr
+                                               ? "the model has no encoder to read pictures"
+                                               : "the encoder reads chunk by chunk");
+  }
+  absl::StatusOr<picture::FrontEnd> made = FrontEndOf(config.picture(), *encoder);
+  if (!made.ok()) {
+    return status::WithFields(made.status(), [](absl::string_view field) {
+      return field.empty() ? std::string("picture") : absl::StrCat("picture.", field);
+    });
+  }
+  return std::make_optional(*std::move(made));
 }
 
 }  // namespace beamwright::engine

@@ -26,7 +26,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "engine/bundle/joiner_codec.h"
+#include "engine/bundle/text_codec.h"
 #include "engine/fusion/ngram_files.h"
 #include "engine/model/compile_graphs.h"
 #include "engine/model/lexicons.h"

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "engine/bundle/bundle.h"
 #include "engine/bundle/text_codec.h"
 #include "engine/model/parts.h"
+#include "engine/picture/front_end.h"
 #include "ops/graph/graph.h"
 
 namespace beamwright::engine {
@@ -90,6 +92,14 @@ void SelfCheck(const ops::ExecutionContext& context, DecoderPart& decoder, int n
 
 // Fills decoder.most_steps, by steps on states of zeros; 0 where the first step fails.
 void FindMostSteps(const ops::ExecutionContext& context, DecoderPart& decoder, int num_tokens);
+
+// How a picture becomes what a model's encoder reads.
+
+// The input that the bundle's `picture` asks for, its open fields set from the encoder's input.
+// Nothing without it. InvalidArgument naming the field that is wrong, or if the encoder does not
+// read pictures.
+absl::StatusOr<std::optional<picture::FrontEnd>> CompilePicture(const v1::ModelConfig& config,
+                                                                const EncoderPart* encoder);
 
 }  // namespace beamwright::engine
 

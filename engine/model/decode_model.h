@@ -10,14 +10,48 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "beamwright/v1/model.pb.h"
 #include "engine/bundle/bundle.h"
+#include "ops/base/precision.h"
 #include "ops/decoder/token_tables.h"
 #include "ops/loop/loop_body.h"
 #include "ops/loop/model.h"
 
 namespace beamwright::engine {
+
+// The precision of a model's weights: what its bundle asks for, or the caller instead.
+
+// Every precision by its name: those that a user asks for, and those that only `auto` chooses, by
+// the CPU: "bf16-dot", "bf16-amx" and "int8-core". For programs that measure, and for errors.
+
+std::vector<std::string> AllPrecisionNames();
+
+// One of AllPrecisionNames; InvalidArgument otherwise.
+absl::StatusOr<v1::Precision> ParseAnyPrecision(absl::string_view name);
+
+// InvalidArgument, with the way out, if only `auto` may choose it: for what a user asks for.
+absl::Status CheckAskedPrecision(v1::Precision precision);
+
+// How the parts of a model keep their constant weights.
+struct PartPrecisions {
+  absl::string_view name = "f32";  // in the numerics class
+  Precision encoder = Precision::kF32;
+  Precision steps = Precision::kF32;       // of the decoder, but for
+  Precision projection = Precision::kF32;  // its product with the vocabulary, where it is split off
+};
+
+// What a user asks for: "f32", "bf16", "int8" and "auto".
+std::vector<std::string> PrecisionNames();
+
+// One of these; InvalidArgument otherwise.
+absl::StatusOr<v1::Precision> ParsePrecision(absl::string_view name);
+
+// InvalidArgument for `auto`, which depends on the model (engine/auto_precision.h), and for
+// a number that this version does not know.
+absl::StatusOr<PartPrecisions> ResolvePrecision(v1::Precision precision);
 
 class ParkedDrivers;
 class SearchKind;
@@ -35,7 +69,7 @@ struct CompileOptions {
   int max_beam_size = 0;
   // Of a precision that `auto` chose; see DecodeModel::precision_note.
   std::shared_ptr<const std::string> precision_note;
-  // How its sources are searched for (engine/request/search_kind.h); null: by beam search.
+  // How its sources are searched for (engine/request/request.h); null: by beam search.
   const SearchKind* search = nullptr;
   // Of what is computed to compile the model, and not looked at afterwards.
   ops::ExecutionContext context;
@@ -85,7 +119,7 @@ class DecodeModel {
   // The answer of DescribeModel.
   v1::ModelDescription Describe() const;
 
-  // How its sources are searched for (engine/request/search_kind.h).
+  // How its sources are searched for (engine/request/request.h).
   const SearchKind& search() const;
 
   // The compiled parts; for the engine.

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
 #include "engine/bundle/text_codec.h"
-#include "engine/fusion/word_scorers.h"
+#include "engine/fusion/row_scorers.h"
 
 namespace beamwright::engine {
 

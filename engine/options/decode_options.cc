@@ -27,7 +27,6 @@
 #include "engine/bundle/rules.h"
 #include "engine/model/parts.h"
 #include "engine/options/option_tokens.h"
-#include "engine/options/read_options.h"
 #include "engine/options/resolve.h"
 #include "engine/status/fault.h"
 #include "ops/base/status.h"

@@ -18,11 +18,10 @@
 
 #include "engine/bundle/rules.h"
 #include "engine/fusion/ngram_model.h"
-#include "engine/fusion/word_scorers.h"
+#include "engine/fusion/row_scorers.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
 #include "engine/options/option_tokens.h"
-#include "engine/options/read_options.h"
 #include "engine/search/frames/frame_options.h"
 #include "engine/status/fault.h"
 

@@ -17,7 +17,6 @@
 // tokens are found, once for a model (TokenTextsOf). It then tries the first step: a pattern that
 // the model's tokens cannot spell, or that no first token can begin, is refused here and not in the
 // middle of a search.
-#include "engine/options/read_options.h"
 
 #include <algorithm>
 #include <memory>
@@ -25,10 +24,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/bundle/joiner_codec.h"
-#include "engine/grammar/json_schema.h"
+#include "engine/bundle/text_codec.h"
+#include "engine/grammar/expression.h"
 #include "engine/grammar/program.h"
-#include "engine/grammar/regex.h"
 #include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
 #include "engine/options/option_tokens.h"

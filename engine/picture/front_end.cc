@@ -342,4 +342,18 @@ Picture Resize(const Picture& picture, int width, int height, v1::PictureFilter 
                                              : ResizePillow(picture, width, height, filter);
 }
 
+Axes PictureAxes(const ops::PartialShape& shape, int channels, int length_axis) {
+  const auto may_be_channels = [&](int axis) {
+    const int64_t extent = shape.dim(axis);
+    return axis != length_axis && (channels > 0 ? extent == channels : extent == 1 || extent == 3);
+  };
+  Axes axes;
+  axes.channels = may_be_channels(1) || !may_be_channels(3) ? 1 : 3;
+  const int first = axes.channels == 1 ? 2 : 1;
+  const int second = axes.channels == 1 ? 3 : 2;
+  axes.width = length_axis == first ? first : second;
+  axes.height = length_axis == first ? second : first;
+  return axes;
+}
+
 }  // namespace beamwright::picture

@@ -21,6 +21,11 @@ struct Axes {
   int width = 3;
 };
 
+// Which axis of an encoder's input of four axes is which: channels are an extent of 1 or 3, of
+// `channels` if that is not 0, the first one where two are; the width is the axis along which the
+// source's length counts, else the later one.
+Axes PictureAxes(const ops::PartialShape& shape, int channels, int length_axis);
+
 // Immutable.
 class FrontEnd {
  public:

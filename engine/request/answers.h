@@ -1,5 +1,5 @@
 // What answers have in common, whatever the search: their text, which stop strings may end, the
-// facts of source and time, and where their words are.
+// facts of source and time, and where their words are; and alignments, as answers of scoring.
 #ifndef BEAMWRIGHT_ENGINE_REQUEST_ANSWERS_H_
 #define BEAMWRIGHT_ENGINE_REQUEST_ANSWERS_H_
 
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "beamwright/v1/decode.pb.h"
 #include "engine/bundle/text_codec.h"
@@ -70,6 +71,19 @@ void FillWords(const DecodeModel& model,
 // Words of the first hypothesis times words of another, without what both begin and end with,
 // summed over the list.
 inline constexpr size_t kMostWordPairs = size_t{1} << 22;
+
+// To align is to score one target without its end token and to look at where the attention was. So
+// an AlignRequest is answered as a ScoreRequest, whatever the protocol.
+
+// The request to score. InvalidArgument without any pair.
+absl::StatusOr<v1::ScoreRequest> ToScoreRequest(v1::AlignRequest request);
+
+// What was scored for it, as alignments.
+v1::AlignResponse ToAlignResponse(v1::ScoreResponse response);
+
+// An error of the request to score in the terms of the request to align: the field
+// "targets[0].text" is "target.text".
+absl::Status InAlignTerms(const absl::Status& status);
 
 }  // namespace beamwright::engine
 

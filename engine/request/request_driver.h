@@ -13,8 +13,6 @@
 
 #include "engine/request/engine_options.h"
 #include "engine/request/request.h"
-#include "engine/request/search_kind.h"
-#include "engine/request/underway.h"
 #include "ops/base/steady_time.h"
 #include "ops/base/step_profile.h"
 #include "ops/graph/operator.h"

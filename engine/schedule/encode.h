@@ -9,7 +9,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/request/request.h"
-#include "engine/request/underway.h"
 
 namespace beamwright::engine {
 

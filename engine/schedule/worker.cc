@@ -26,7 +26,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/request/search_kind.h"
+#include "engine/request/request.h"
 #include "engine/status/fault.h"
 #include "ops/base/steady_time.h"
 

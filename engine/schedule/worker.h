@@ -23,8 +23,7 @@
 #include "engine/queue/admission.h"
 #include "engine/queue/encode_queue.h"
 #include "engine/request/quarantine.h"
-#include "engine/request/search_kind.h"
-#include "engine/request/underway.h"
+#include "engine/request/request.h"
 #include "engine/schedule/encode.h"
 
 namespace beamwright::engine {

@@ -51,7 +51,6 @@
 #include "engine/search/n_best_list.h"
 #include "engine/search/options.h"
 #include "engine/search/row_search.h"
-#include "engine/search/score.h"
 #include "engine/search/step.h"
 #include "engine/search/strategies.h"
 

@@ -141,7 +141,7 @@ struct TokenBias {
   float bias = 0;
 };
 
-// What changes the choice of single tokens (processors.h). Tokens are ids in [0, vocabulary_size);
+// What changes the choice of single tokens (processor.h). Tokens are ids in [0, vocabulary_size);
 // sequences are not empty.
 struct ProcessorOptions {
   double repetition_penalty = 1;  // > 0; 1: none

@@ -5,16 +5,18 @@
 //
 // What a processor must remember of a row is one number, its state: Start() before any token,
 // Next(state, token) after one more. The search carries it along as rows are continued, repeated
-// and dropped. MakeProcessors (processors.h) builds the chain of a request, in the order that
+// and dropped. MakeProcessors builds the chain of a request, in the order that
 // docs/decoding.md, 'Processors', states.
 #ifndef BEAMWRIGHT_ENGINE_SEARCH_PROCESSOR_H_
 #define BEAMWRIGHT_ENGINE_SEARCH_PROCESSOR_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "engine/search/options.h"
 #include "ops/base/row_rules.h"
 
 namespace beamwright::search {
@@ -139,6 +141,12 @@ class Processor {
   // them even if they are not among a row's best.
   virtual void AddBankTokens(int64_t /*state*/, std::vector<int32_t>& /*tokens*/) const {}
 };
+
+// The processors of a request, and their chain: what keeps rows' histories and states, and makes
+// each step's rules. docs/decoding.md, 'Processors', defines each and their order.
+
+// Those that the options ask for, in their order. The options must be valid.
+std::vector<std::unique_ptr<const Processor>> MakeProcessors(const SearchOptions& options);
 
 }  // namespace beamwright::search
 

@@ -8,13 +8,12 @@
 // temperature, stop strings.
 //
 // A processor that does not depend on the row (depends_on_row) is applied once for all rows.
-#include "engine/search/processors.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "engine/search/hotwords.h"
+#include "engine/search/processor.h"
 #include "engine/search/timestamps.h"
 
 namespace beamwright::search {

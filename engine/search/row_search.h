@@ -35,10 +35,6 @@ struct RowCandidates {
 };
 inline constexpr float kRoundedUp = 0.01f;
 
-// InvalidArgument: what scorers or an ensemble's decoders say is not there, or not of the whole
-// vocabulary.
-absl::Status CheckParts(const RowCandidates& row, const SearchOptions& options);
-
 // One thread at a time.
 class RowSearch {
  public:

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/search/n_best_list.h"
 #include "engine/search/options.h"
@@ -17,6 +18,10 @@
 #include "engine/search/search_trace.h"
 
 namespace beamwright::search {
+
+// InvalidArgument: what scorers or an ensemble's decoders say is not there, or not of the whole
+// vocabulary.
+absl::Status CheckParts(const RowCandidates& row, const SearchOptions& options);
 
 // RowPipeline: the processors of one request at work. It keeps the history and the processors'
 // states of each live row and makes the rules of the next step.

@@ -10,8 +10,6 @@
 //    radix 4), and Compute separates even and odd parts at the end. The order of its additions is
 //    that of the toolkit's transform, so that features have its bits; no expression here may be
 //    reordered.
-#include "engine/sound/spectrum.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -21,6 +19,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "engine/sound/front_end.h"
 #include "ops/base/status.h"
 
 namespace beamwright::sound {

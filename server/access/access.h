@@ -15,10 +15,37 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "engine/request/tenant.h"
-#include "server/access/roles.h"
 
 namespace beamwright::access {
+
+// Roles, and which of them a call needs: one table for every protocol.
+
+// A set of roles, as bits.
+using Roles = uint8_t;
+inline constexpr Roles kDecode = 1;
+inline constexpr Roles kObserve = 2;
+inline constexpr Roles kOperate = 4;
+inline constexpr Roles kAnyRole = kDecode | kObserve | kOperate;
+// Of a call: open to everybody.
+inline constexpr Roles kOpen = 0;
+
+// "decode or observe".
+std::string RoleNames(Roles roles);
+
+// A call, and the roles of which its caller must have one.
+struct CallRule {
+  // gRPC: "/package.Service/Method", or "/package.Service/*". HTTP: "POST /v2/models/*/infer", a
+  // "*" stands for one piece of the path, and GET for HEAD as well.
+  absl::string_view call;
+  Roles roles;
+};
+absl::Span<const CallRule> CallRules();
+
+// What is in no rule needs kOperate: a forgotten new call stays closed.
+Roles RolesForMethod(absl::string_view method);
+Roles RolesForPath(absl::string_view verb, absl::string_view path);
 
 // The files of --auth-token-file and --tenant-file, parsed and checked.
 

@@ -3,13 +3,12 @@
 //
 // "*" in a rule fits one or more characters except "/" (Fits). HEAD is as GET. A call that no rule
 // fits needs the operator's role, so that a call that is added without a rule is not open.
-#include "server/access/roles.h"
-
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/access/access.h"
 
 namespace beamwright::access {
 namespace {

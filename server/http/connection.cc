@@ -37,7 +37,7 @@
 #include "server/http/cors.h"
 #include "server/http/replies.h"
 #include "server/http/taken_connection.h"
-#include "server/serving/task_threads.h"
+#include "server/serving/server_threads.h"
 
 namespace beamwright::http {
 namespace {

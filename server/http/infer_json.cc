@@ -24,8 +24,8 @@
 #include <map>
 
 #include "absl/strings/numbers.h"
-#include "engine/bundle/bounds.h"
 #include "engine/bundle/proto_text.h"
+#include "engine/bundle/rules.h"
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"

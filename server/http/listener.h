@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "ops/base/cpu.h"
-#include "server/access/tls.h"
+#include "server/access/guard.h"
 #include "server/http/listener_parts.h"
 #include "server/http/request_reader.h"
 #include "server/serving/memory_account.h"

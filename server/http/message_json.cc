@@ -19,7 +19,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "engine/bundle/bounds.h"
 #include "engine/bundle/proto_text.h"
 #include "engine/bundle/rules.h"
 #include "engine/status/fault.h"

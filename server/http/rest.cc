@@ -26,7 +26,7 @@
 #include "server/http/request_parts.h"
 #include "server/http/routes.h"
 #include "server/http/transcription.h"
-#include "server/serving/scorer.h"
+#include "server/serving/decode.h"
 
 namespace beamwright::http {
 namespace {

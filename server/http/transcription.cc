@@ -36,7 +36,6 @@
 #include "server/serving/recognition.h"
 #include "server/serving/sound_windows.h"
 #include "server/serving/spoken_language.h"
-#include "server/serving/spoken_times.h"
 
 namespace beamwright::http {
 namespace {

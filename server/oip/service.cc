@@ -25,7 +25,6 @@
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "server/oip/input_tensor.h"
-#include "server/oip/log_settings.h"
 
 namespace beamwright::oip {
 namespace {

@@ -5,12 +5,13 @@
 #include <functional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "inference/grpc_service.pb.h"
 #include "server/oip/infer.h"
 #include "server/oip/sequences.h"
 #include "server/serving/decode.h"
-#include "server/serving/task_threads.h"
+#include "server/serving/server_threads.h"
 
 namespace beamwright::oip {
 
@@ -93,6 +94,16 @@ class Service {
   const bool model_control_;
   serving::TaskThread loader_{"bw-loader"};  // gRPC's threads are not for loading
 };
+
+// The Open Inference Protocol's log settings, as Triton has them, on the one level that the log
+// has: log_error, log_warning, log_info (bools) and log_verbose_level (0, or more for debug
+// messages). The least severe that is on decides.
+
+// InvalidArgument for a setting that there is not or of a wrong type, Unimplemented for log_file
+// and log_format, which are set at start; nothing has changed then.
+absl::Status ChangeLogSettings(const inference::LogSettingsRequest& request);
+
+void TellLogSettings(inference::LogSettingsResponse& response);
 
 }  // namespace beamwright::oip
 

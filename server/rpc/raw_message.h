@@ -19,7 +19,7 @@ namespace beamwright::rpc {
 // to a request that can't be parsed is UNIMPLEMENTED without a message.
 
 // InvalidArgument naming the message type, of bytes that are no such message or hold text that is
-// not UTF-8, or naming a field that is beyond its bound (engine/bundle/bounds.h). Clears `bytes`,
+// not UTF-8, or naming a field that is beyond its bound (engine/bundle/rules.h). Clears `bytes`,
 // which would otherwise be held until the call has ended. Bytes in gzip are unpacked;
 // ResourceExhausted for more than `max_bytes` of them.
 absl::Status ParseRequest(grpc::ByteBuffer& bytes, int64_t max_bytes,

@@ -28,7 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ops/base/status.h"
-#include "server/access/tls.h"
+#include "server/access/guard.h"
 #include "server/rpc/grpc_limits.h"
 #include "server/serving/settings.h"
 

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/access/tls.h"
+#include "server/access/guard.h"
 #include "server/oip/service.h"
 #include "server/rpc/acceptor.h"
 #include "server/rpc/connection_watch.h"

@@ -5,7 +5,6 @@
 #include "server/rpc/decode_call.h"
 #include "server/rpc/stream_calls.h"
 #include "server/serving/decode.h"
-#include "server/serving/scorer.h"
 
 namespace beamwright::rpc {
 

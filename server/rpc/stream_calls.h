@@ -26,7 +26,6 @@
 #include "server/rpc/raw_message.h"
 #include "server/rpc/raw_service.h"
 #include "server/serving/decode_stream.h"
-#include "server/serving/partial_answer.h"
 #include "server/serving/recognition.h"
 #include "server/translate/translate.h"
 

@@ -1,7 +1,10 @@
+// What is shared by all calls: refusals written once, the count of calls for metrics, log and
+// traces, and what a call asks of the engine.
 #include "server/serving/core.h"
 
 #include <algorithm>
 
+#include "engine/model/parts.h"
 #include "engine/status/wire_status.h"
 #include "ops/base/steady_time.h"
 
@@ -50,6 +53,29 @@ std::vector<engine::Timeline> CallCounter::MakeTimelines(const CallContext& cont
                   [&](const CallObserver* observer) { return observer->WantsTimelines(context); });
   return std::vector<engine::Timeline>(
       static_cast<size_t>(wanted ? std::min(num_sources, kMaxTimelines) : 0));
+}
+
+bool TakeLongToRead(const engine::DecodeModel& model, const v1::DecodeOptions& options) {
+  const auto has_pattern = [](const v1::DecodeOptions& of) {
+    return of.has_regex() || of.has_json_schema();
+  };
+  // The pattern of the default options was compiled at load, for answers with the default prefix.
+  const bool compiles = has_pattern(options) || (options.has_target_prefix() &&
+                                                 has_pattern(model.config().default_options()));
+  return compiles && model.parts().resolved_options.Find(options.SerializeAsString()) == nullptr;
+}
+
+engine::CallOptions EngineOptions(Core& core, const Caller& caller) {
+  engine::CallOptions options;
+  options.cancelled = caller.cancelled;
+  options.deadline = caller.deadline;
+  options.tenant = caller.tenant;
+  options.priority = caller.priority;
+  options.progress = caller.progress;
+  options.num_provisional = caller.wants_provisional ? 1 : 0;
+  options.call = core.NextCall();
+  options.client = caller.connection;
+  return options;
 }
 
 }  // namespace beamwright::serving

@@ -1,5 +1,5 @@
 // Core: what every call is served with, whatever it asks for and over whichever protocol. The calls
-// themselves are decode.h and scorer.h; a protocol parses what it received, hands it to one of
+// themselves are in decode.h; a protocol parses what it received, hands it to one of
 // them, and writes what comes back. It never talks to the engine.
 #ifndef BEAMWRIGHT_SERVER_SERVING_CORE_H_
 #define BEAMWRIGHT_SERVER_SERVING_CORE_H_
@@ -20,9 +20,8 @@
 #include "server/serving/memory_account.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
+#include "server/serving/server_threads.h"
 #include "server/serving/serving_state.h"
-#include "server/serving/task_threads.h"
-#include "server/serving/watches.h"
 
 namespace beamwright::serving {
 
@@ -128,6 +127,13 @@ class Core {
   TurnThread long_work_{"bw-long-work", kMostLongWork};
   TaskThread bodies_{"bw-bodies"};
 };
+
+// The engine's options for a call, and for no other: its sources take turns as one.
+engine::CallOptions EngineOptions(Core& core, const Caller& caller);
+
+// Whether it takes long to read a call's options: they have a pattern or a schema that was not
+// compiled lately. Long: too long for a thread that calls share.
+bool TakeLongToRead(const engine::DecodeModel& model, const v1::DecodeOptions& options);
 
 }  // namespace beamwright::serving
 

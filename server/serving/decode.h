@@ -1,5 +1,5 @@
-// Decode: a call that decodes several sources, from its request to its response, the same for every
-// protocol.
+// Calls that decode several sources, score or align given targets, from request to response, the
+// same for every protocol.
 #ifndef BEAMWRIGHT_SERVER_SERVING_DECODE_H_
 #define BEAMWRIGHT_SERVER_SERVING_DECODE_H_
 
@@ -33,6 +33,18 @@ void DecodeJob(Core& core, absl::StatusOr<Job> job, const Caller& caller, Decode
 // The same for a request, whose model is looked up first.
 void Decode(Core& core, absl::StatusOr<v1::DecodeRequest> request, const Caller& caller,
             DecodeDone done);
+
+using ScoreDone = std::function<void(absl::StatusOr<v1::ScoreResponse>)>;
+using AlignDone = std::function<void(absl::StatusOr<v1::AlignResponse>)>;
+
+// Scores every source's targets on its own; `done` is called once, as by Decode. A request
+// that is an error is refused with it.
+void Score(Core& core, absl::StatusOr<v1::ScoreRequest> request, const Caller& caller,
+           ScoreDone done);
+
+// The same for alignments.
+void Align(Core& core, absl::StatusOr<v1::AlignRequest> request, const Caller& caller,
+           const AlignDone& done);
 
 }  // namespace beamwright::serving
 

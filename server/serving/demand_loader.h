@@ -17,7 +17,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/serving/model_loader.h"
-#include "server/serving/served_model.h"
 
 namespace beamwright::serving {
 

@@ -28,7 +28,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/model/precision.h"
+#include "engine/model/decode_model.h"
 #include "engine/search/options.h"
 #include "ops/base/cpu.h"
 #include "ops/base/memory.h"

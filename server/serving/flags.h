@@ -14,7 +14,7 @@
 #include "server/access/guard.h"
 #include "server/serving/metrics.h"
 #include "server/serving/model_registry.h"
-#include "server/serving/watches.h"
+#include "server/serving/server_threads.h"
 
 namespace beamwright::serving {
 

@@ -10,7 +10,7 @@
 // 3. OnProgress and OnAnswer store what the engine found: ended segments, the stable and
 // provisional
 //    tokens of the segment that goes on, the summary. A text that another model rewrites holds up
-//    the segments behind it (recognition_rewrite.cc).
+//    the segments behind it (Rewrite, recognition_windows.cc).
 // 4. Take hands it out.
 //
 // The call ends once: the first of End and OnAnswer ends the stages and sets the status. It is also

@@ -30,7 +30,7 @@
 #include "engine/sound/sound_stream.h"
 #include "server/serving/caller.h"
 #include "server/serving/core.h"
-#include "server/serving/partial_answer.h"
+#include "server/serving/decode_stream.h"
 #include "server/serving/serving_state.h"
 #include "server/serving/sound_windows.h"
 
@@ -135,7 +135,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // Ends the call if there was no memory for a segment.
   void EndIfMemoryLacks();
 
-  // Of texts that another model rewrites (recognition_rewrite.cc). FailedPrecondition: it is not
+  // Of texts that another model rewrites (recognition_windows.cc). FailedPrecondition: it is not
   // served, or does not read and write texts.
   absl::Status FindRewriter();
   absl::Status OpenRewriter();

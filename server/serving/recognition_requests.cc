@@ -24,9 +24,9 @@
 #include "ops/base/fault_point.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
+#include "server/serving/core.h"
 #include "server/serving/recognition.h"
 #include "server/serving/sound_windows.h"
-#include "server/serving/sources_call.h"
 
 namespace beamwright::serving {
 namespace {

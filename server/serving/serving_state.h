@@ -60,7 +60,7 @@ class ServingState {
   void Enter(Phase phase);
   // Whether any model can serve (serving/availability.h), which follows the state itself.
   void SetAble(bool able) { able_ = able; }
-  // Whether the engine hangs (serving/watches.h).
+  // Whether the engine hangs (serving/server_threads.h).
   void SetHangs(bool hangs);
   // The answer of probes. Takes no lock.
   Health health() const { return HealthOf(phase_, able_, hangs_); }

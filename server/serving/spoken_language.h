@@ -1,14 +1,17 @@
-// The language of the sound, of models whose answers begin with its token: Whisper's <|de|> is the
-// first token of the target prefix in the default options, Canary's is amid its prompt.
+// What answers of speech models say with special tokens: the language of the sound, and times.
+// Whisper's <|de|> is the first token of the target prefix in the default options, Canary's is amid
+// its prompt.
 #ifndef BEAMWRIGHT_SERVER_SERVING_SPOKEN_LANGUAGE_H_
 #define BEAMWRIGHT_SERVER_SERVING_SPOKEN_LANGUAGE_H_
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "beamwright/v1/decode.pb.h"
+#include "beamwright/v1/recognize.pb.h"
 #include "engine/model/decode_model.h"
 #include "include/beamwright/engine.h"
 
@@ -32,6 +35,25 @@ bool HearsLanguage(const engine::DecodeModel& model, const v1::DecodeOptions& op
 absl::StatusOr<std::shared_ptr<const engine::ResolvedOptions>> LanguageSearch(
     const engine::DecodeModel& model);
 std::string LanguageOf(const engine::DecodeModel& model, const v1::Decoded& answer);
+
+// Times that Whisper writes between its texts, <|0.00|> and so on, 20 ms apart from the begin of
+// the sound: it does unless the answer's prefix has <|notimestamps|>.
+
+// Answers have times, if the model can write them.
+void AskForTimes(const engine::DecodeModel& model, v1::DecodeOptions& options);
+
+struct TimedSegments {
+  std::vector<v1::RecognizedSegment> segments;
+  // Where the sound is to be heard again, from the begin of the window: an answer that ends in two
+  // times, or behind them without a third, did not come to its end. 0: it did.
+  double resume_ms = 0;
+};
+
+// A window whose best hypothesis has times, as the segments between them: their texts and tokens
+// without the times. The window itself if it has none. Numbers follow on that of `whole`. first:
+// the token of the time 0 (search::ProcessorOptions::first_timestamp).
+TimedSegments SplitAtTimes(const engine::DecodeModel& model, int32_t first,
+                           v1::RecognizedSegment whole);
 
 }  // namespace beamwright::serving
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/access.h"
-#include "server/access/tls.h"
+#include "server/access/guard.h"
 #include "server/http/cors.h"
 #include "server/serving/core.h"
 

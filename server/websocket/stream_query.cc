@@ -18,14 +18,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "engine/bundle/bounds.h"
+#include "engine/bundle/rules.h"
 #include "engine/model/parts.h"
 #include "engine/status/fault.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 #include "server/http/message_json.h"
 #include "server/http/request_parts.h"
-#include "server/serving/partial_answer.h"
+#include "server/serving/decode_stream.h"
 #include "server/serving/sound_windows.h"
 
 namespace beamwright::websocket {

@@ -8,8 +8,8 @@
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/decode_model.h"
 #include "engine/model/parts.h"
-#include "engine/model/precision.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/vector_isa.h"
 #include "ops/tensor/tensor_memory.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/blocking_counter.h"
-#include "engine/bundle/bundle_files.h"
+#include "engine/bundle/bundle.h"
 #include "engine/load_model.h"
 #include "engine/model/parts.h"
 #include "google/protobuf/struct.pb.h"

@@ -1,10 +1,9 @@
 // Which options stay known, and how many.
-#include "engine/model/options_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 
+#include "engine/model/parts.h"
 #include "engine/options/decode_options.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/fault_point.h"

@@ -5,7 +5,7 @@
 #include "absl/time/clock.h"
 #include "engine/beam/beam_request.h"
 #include "engine/options/decode_options.h"
-#include "engine/request/search_kind.h"
+#include "engine/request/request.h"
 #include "engine/schedule/encode.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/steady_time.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "absl/synchronization/blocking_counter.h"
-#include "engine/beam/finalise.h"
+#include "engine/beam/beam_request.h"
 #include "include/beamwright/engine.h"
 #include "ops/loop/loop_body.h"
 #include "tests/engine/table_bundle.h"

@@ -1,8 +1,6 @@
 // A search that is not a beam search over tokens goes through the same engine: a prefix search over
 // CTC frames. In a step only some of its requests move on, most steps yield no token, prefixes that
 // become equal are merged, and it is priced and forecast by frames.
-#include "engine/request/search_kind.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +13,7 @@
 #include "engine/model/model_inputs.h"
 #include "engine/options/decode_options.h"
 #include "engine/request/prepared_source.h"
-#include "engine/request/search_kind.h"
+#include "engine/request/request.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"

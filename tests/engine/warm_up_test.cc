@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/load_model.h"
-#include "engine/request/search_kind.h"
+#include "engine/request/request.h"
 #include "include/beamwright/engine.h"
 #include "tests/engine/fused_bundle.h"
 #include "tests/engine/recurrent_bundle.h"

@@ -7,9 +7,8 @@
 
 #include "absl/strings/string_view.h"
 #include "engine/grammar/constraint.h"
-#include "engine/grammar/json_schema.h"
+#include "engine/grammar/expression.h"
 #include "engine/grammar/program.h"
-#include "engine/grammar/regex.h"
 #include "ops/base/check.h"
 
 namespace beamwright::grammar {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_split.h"
-#include "engine/bundle/model_config.h"
+#include "engine/bundle/bundle.h"
 #include "engine/bundle/text_codec.h"
 
 namespace beamwright::bundle {

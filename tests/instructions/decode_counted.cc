@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/model/precision.h"
+#include "engine/model/decode_model.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/status.h"
 

@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "engine/bundle/bundle.h"
 #include "engine/bundle/repository.h"
-#include "engine/request/search_kind.h"
+#include "engine/request/request.h"
 #include "ops/base/cpu.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "engine/model/compile_picture.h"
+#include "engine/picture/front_end.h"
 #include "ops/graph/trace.h"
 #include "ops/loop/model.h"
 #include "tools/graph/ports.h"
@@ -70,7 +70,7 @@ void AddPicture(const ops::Graph& encoder, v1::ModelConfig& config,
   const ops::PartialShape& shape = source->info.shape;
   const int length_axis = config.encoder().length_axis() > 0 ? config.encoder().length_axis()
                                                              : ops::FindLengthAxis(shape);
-  const picture::Axes axes = engine::PictureAxes(shape, 0, length_axis);
+  const picture::Axes axes = picture::PictureAxes(shape, 0, length_axis);
   const int64_t channels = shape.dim(axes.channels);
   const int64_t height = shape.dim(axes.height);
   if ((channels != 1 && channels != 3) || height < 1 || height > kMostHeight ||

@@ -15,7 +15,6 @@
 
 #include "absl/strings/str_join.h"
 #include "engine/search/processor.h"
-#include "engine/search/processors.h"
 #include "ops/base/status.h"
 
 namespace beamwright::search {

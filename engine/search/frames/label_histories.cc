@@ -26,7 +26,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/search/frames/log_prob_row.h"
-#include "engine/search/score.h"
+#include "engine/search/n_best_list.h"
 #include "ops/base/check.h"
 
 namespace beamwright::search {

@@ -1,5 +1,3 @@
-#include "engine/bundle/bounds.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "beamwright/v1/model.pb.h"
 #include "beamwright/v1/recognize.pb.h"
 #include "beamwright/v1/translate.pb.h"
+#include "engine/bundle/rules.h"
 #include "engine/options/resolve.h"
 #include "inference/grpc_service.pb.h"
 

@@ -10,8 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "engine/bundle/bundle_files.h"
-#include "engine/bundle/model_config.h"
 #include "ops/tensor/tensor_memory.h"
 #include "tests/engine/bundle/temp_bundle.h"
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/frames/slot_pool.h"
+#include "engine/frames/label_models.h"
 
 namespace beamwright::engine {
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/frames/frame_request.h"
 #include "engine/frames/frame_search_kind.h"
-#include "engine/frames/frame_stepper.h"
 #include "engine/options/decode_options.h"
 #include "ops/base/steady_time.h"
 #include "tests/engine/frames/frame_models.h"

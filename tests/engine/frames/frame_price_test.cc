@@ -1,9 +1,8 @@
 // What a request of a search by frames is priced, by counts of its parts.
 #include <gtest/gtest.h>
 
-#include "engine/frames/column_request.h"
 #include "engine/frames/frame_request.h"
-#include "engine/frames/transducer_request.h"
+#include "engine/frames/frame_request_kinds.h"
 #include "engine/options/decode_options.h"
 #include "tests/engine/frames/frame_models.h"
 #include "tests/engine/frames/language_model.h"

@@ -1,12 +1,11 @@
 // CTC prefix scores against all alignments there are: every way of giving each frame a column,
 // collapsed to its text.
-#include "engine/fusion/ctc_prefix.h"
-
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <random>
 
+#include "engine/fusion/row_scorers.h"
 #include "gtest/gtest.h"
 
 namespace beamwright::fusion {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/fusion/ngram_files.h"
-#include "engine/fusion/word_scorers.h"
+#include "engine/fusion/row_scorers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -10,9 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/grammar/constraint.h"
-#include "engine/grammar/json_schema.h"
+#include "engine/grammar/expression.h"
 #include "engine/grammar/program.h"
-#include "engine/grammar/regex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

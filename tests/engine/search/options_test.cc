@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "engine/search/score.h"
+#include "engine/search/n_best_list.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/search/naive_search.h"

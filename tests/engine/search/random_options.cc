@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/grammar/constraint.h"
+#include "engine/grammar/expression.h"
 #include "engine/grammar/program.h"
-#include "engine/grammar/regex.h"
 #include "tests/engine/search/table_model.h"
 
 namespace beamwright::search_testing {

@@ -1,7 +1,5 @@
 // The bound of the safe stop rule against hypotheses that gain the most they can.
 
-#include "engine/search/score.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "engine/search/n_best_list.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/search/random_options.h"

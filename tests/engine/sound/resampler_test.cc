@@ -1,7 +1,5 @@
 // What the resampler does to tones, against the definition of gain: a least-squares fit of the tone
 // in what comes out, and the energy of the rest.
-#include "engine/sound/resampler.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +7,8 @@
 #include <numbers>
 #include <random>
 #include <vector>
+
+#include "engine/sound/sound_stream.h"
 
 namespace beamwright::sound {
 namespace {

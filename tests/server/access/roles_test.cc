@@ -1,5 +1,3 @@
-#include "server/access/roles.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -10,6 +8,7 @@
 #include "beamwright/v1/recognize.pb.h"
 #include "beamwright/v1/translate.pb.h"
 #include "inference/grpc_service.pb.h"
+#include "server/access/access.h"
 
 namespace beamwright::access {
 namespace {

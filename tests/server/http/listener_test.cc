@@ -24,7 +24,7 @@
 #include "absl/time/clock.h"
 #include "engine/status/fault.h"
 #include "server/http/replies.h"
-#include "server/serving/task_threads.h"
+#include "server/serving/server_threads.h"
 #include "tests/e2e/becomes.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/server/access/test_certificates.h"

@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "server/oip/infer.h"
-#include "server/oip/log_settings.h"
+#include "server/oip/service.h"
 
 namespace beamwright::oip {
 namespace {

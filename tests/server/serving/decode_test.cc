@@ -15,8 +15,7 @@
 #include "engine/status/wire_status.h"
 #include "ops/base/fault_point.h"
 #include "ops/base/steady_time.h"
-#include "server/serving/scorer.h"
-#include "server/serving/sources_call.h"
+#include "server/serving/core.h"
 
 namespace beamwright::serving {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/synchronization/mutex.h"
-#include "server/serving/watches.h"
+#include "server/serving/server_threads.h"
 
 namespace beamwright::serving {
 namespace {

@@ -1,10 +1,10 @@
-#include "server/serving/served_model.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 #include <set>
+
+#include "server/serving/model_loader.h"
 
 namespace beamwright::serving {
 namespace {

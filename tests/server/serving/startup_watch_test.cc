@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "server/serving/watches.h"
+#include "server/serving/server_threads.h"
 
 namespace beamwright::serving {
 namespace {

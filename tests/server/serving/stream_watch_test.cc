@@ -10,7 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
-#include "server/serving/watches.h"
+#include "server/serving/server_threads.h"
 #include "tests/engine/bundle/temp_bundle.h"
 #include "tests/engine/sound/tones_model.h"
 

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "server/serving/task_threads.h"
+#include "server/serving/server_threads.h"
 
 namespace beamwright::serving {
 namespace {

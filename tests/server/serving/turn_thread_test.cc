@@ -8,8 +8,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "ops/base/steady_time.h"
+#include "server/serving/server_threads.h"
 #include "server/serving/serving_state.h"
-#include "server/serving/task_threads.h"
 
 namespace beamwright::serving {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "engine/bundle/model_config.h"
+#include "engine/bundle/bundle.h"
 #include "engine/model/decode_model.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"

@@ -1,7 +1,8 @@
-// Scorers that look at the words of an answer behind a search over letters or pieces of words: a
-// lexicon, a count of words, and an n-gram model of words.
-#ifndef BEAMWRIGHT_ENGINE_FUSION_WORD_SCORERS_H_
-#define BEAMWRIGHT_ENGINE_FUSION_WORD_SCORERS_H_
+// RowScorer: a scorer of the next token besides the model (an n-gram model, CTC prefix scores, a
+// lexicon), at work for one request. It keeps what it must know of each live row's tokens
+// and moves it as the search moves rows. docs/decoding.md, 'Fusion'.
+#ifndef BEAMWRIGHT_ENGINE_FUSION_ROW_SCORERS_H_
+#define BEAMWRIGHT_ENGINE_FUSION_ROW_SCORERS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -13,9 +14,108 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "engine/fusion/ngram_model.h"
-#include "engine/fusion/row_scorer.h"
 
 namespace beamwright::fusion {
+
+// Starts with one row without tokens.
+class RowScorer {
+ public:
+  virtual ~RowScorer() = default;
+
+  // Row i now continues row parents[i] of before with tokens[i]. Allocates only while the number of
+  // rows grows.
+  virtual void Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) = 0;
+
+  // Natural-log probability of each token behind the row's; at most 0, -infinity where it is
+  // impossible. Threads may ask for different rows at once.
+  virtual void Score(int row, absl::Span<float> log_probs) = 0;
+};
+
+// A model whose state behind a row's tokens is one number, at work for one request.
+template <typename Model>
+class ModelScorer final : public RowScorer {
+ public:
+  explicit ModelScorer(std::shared_ptr<const Model> model)
+      : model_(std::move(model)), states_({model_->Start()}) {}
+
+  void Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) override {
+    next_states_.clear();
+    for (size_t row = 0; row < parents.size(); ++row) {
+      next_states_.push_back(model_->Next(states_[static_cast<size_t>(parents[row])], tokens[row]));
+    }
+    states_.swap(next_states_);
+  }
+  void Score(int row, absl::Span<float> log_probs) override {
+    model_->Score(states_[static_cast<size_t>(row)], log_probs);
+  }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  std::vector<typename Model::State> states_;
+  std::vector<typename Model::State> next_states_;
+};
+
+// CtcPrefix: what a CTC output of the encoder says of hypotheses. psi(g) is the probability of all
+// alignments whose text begins with g (Graves 2012, section 7.3; Watanabe et al. 2017, algorithm
+// 2): its logarithms' differences are the conditional log-probabilities
+//   log p(c | g) = log psi(g c) - log psi(g),  log p(end | g) = log p(g exactly) - log psi(g)
+// whose sum over a finished hypothesis is the CTC log-probability of its text.
+//
+// With r_n(t), r_b(t) the probability that the frames up to t spell g and end in its last token, or
+// in a blank:
+//   psi(g c) = sum over t of p_t(c) (r_b(t - 1) + [c is not the last of g] r_n(t - 1))
+// Logarithms and sums are double; terms below e^-700 of the largest count as 0.
+
+// A source's frames.
+struct CtcFrames {
+  std::vector<float> probs;  // [num_frames, num_columns], row-major; a token's column is its id
+  int num_columns = 0;
+  int blank = 0;  // its column, in [0, num_columns)
+  size_t num_frames() const { return probs.size() / static_cast<size_t>(num_columns); }
+};
+
+// A token without a column, or whose column is the blank's, is impossible. A step takes frames x
+// columns multiplications a row; a row 40 bytes a frame, twice, and 8 a column.
+class CtcPrefixScorer final : public RowScorer {
+ public:
+  // end_tokens: ascending. Their CTC columns are ignored.
+  CtcPrefixScorer(CtcFrames frames, std::vector<int32_t> end_tokens);
+
+  void Advance(absl::Span<const int32_t> parents, absl::Span<const int32_t> tokens) override;
+  void Score(int row, absl::Span<float> log_probs) override;
+
+  static int64_t NumBytes(int64_t num_frames, int64_t num_columns, int64_t num_rows) {
+    return num_frames * num_columns * 4 + num_rows * (num_frames * 80 + num_columns * 8);
+  }
+
+ private:
+  // Logarithms; index t is behind t frames.
+  struct Row {
+    std::vector<double> ends_in_token;  // [num_frames + 1]
+    std::vector<double> ends_in_blank;
+    double prefix = 0;  // log psi
+    int32_t last = -1;
+  };
+  // Of Score, one per row.
+  struct Scratch {
+    std::vector<double> sums;  // [num_columns]
+  };
+
+  bool HasColumn(int32_t token) const;
+  void Extend(const Row& parent, int32_t token, Row& child) const;
+  const float* Frame(size_t frame) const {
+    return frames_.probs.data() + frame * static_cast<size_t>(frames_.num_columns);
+  }
+
+  CtcFrames frames_;
+  std::vector<int32_t> end_tokens_;
+  std::vector<Row> rows_;  // the first of them are live; the others keep their memory
+  std::vector<Row> next_rows_;
+  std::vector<Scratch> scratch_;
+};
+
+// Scorers that look at the words of an answer behind a search over letters or pieces of words: a
+// lexicon, a count of words, and an n-gram model of words.
 
 // WordTree: words as a tree of their bytes, walked while a search writes text; WordTokens: what
 // each of its tokens writes.
@@ -164,8 +264,9 @@ class WordNgram {
   std::vector<float> most_;  // by node: what its words come to at best
 };
 
+using NgramScorer = ModelScorer<NgramModel>;
 using WordNgramScorer = ModelScorer<WordNgram>;
 
 }  // namespace beamwright::fusion
 
-#endif  // BEAMWRIGHT_ENGINE_FUSION_WORD_SCORERS_H_
+#endif  // BEAMWRIGHT_ENGINE_FUSION_ROW_SCORERS_H_

@@ -7,7 +7,7 @@
 // mutex: either SetAside sees the news, or Ring sees the request that was set aside.
 //
 // A feed that is full stops its reader; on_room_ is called when pieces were taken.
-#include "engine/request/frame_feed.h"
+#include "engine/request/call.h"
 
 namespace beamwright::engine {
 
