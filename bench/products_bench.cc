@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/matmul.h"
 #include "ops/kernels/packed_matmul.h"
-#include "ops/kernels/row_products.h"
 
 namespace beamwright::ops {
 namespace {

@@ -24,6 +24,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/strings/substitute.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
@@ -227,6 +230,16 @@ absl::StatusOr<std::string> ReadAuthorization(const ClientOptions& options) {
     return Invalid("token_file: '", options.security.token_file, "' is empty");
   }
   return absl::StrCat("Bearer ", bare);
+}
+
+std::string ShortName(const google::protobuf::EnumValueDescriptor& value) {
+  constexpr absl::string_view kUnspecified = "UNSPECIFIED";
+  absl::string_view prefix = value.type()->value(0)->name();
+  absl::string_view name = value.name();
+  if (absl::ConsumeSuffix(&prefix, kUnspecified)) {
+    absl::ConsumePrefix(&name, prefix);
+  }
+  return name == kUnspecified ? "" : absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", "-"}}));
 }
 
 }  // namespace beamwright::client

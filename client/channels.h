@@ -4,6 +4,7 @@
 #ifndef BEAMWRIGHT_CLIENT_CHANNELS_H_
 #define BEAMWRIGHT_CLIENT_CHANNELS_H_
 
+#include <google/protobuf/descriptor.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/status.h>
@@ -36,6 +37,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
 // What goes into the header `authorization`: "Bearer TOKEN", or nothing without a token file.
 // InvalidArgument where the token would cross a network in clear text.
 absl::StatusOr<std::string> ReadAuthorization(const ClientOptions& options);
+
+// The names of enum values as people write them.
+
+// LENGTH_PENALTY_POW is "pow". Empty for ..._UNSPECIFIED.
+std::string ShortName(const google::protobuf::EnumValueDescriptor& value);
 
 }  // namespace beamwright::client
 

@@ -1,15 +1,22 @@
-// The C interface over ProcessModel. Nothing is thrown across it.
+// A model in the caller's process, and the C interface over it. Nothing is thrown across the
+// interface.
 //
-// 1. Each call checks that the process is not a fork of one that has loaded a model (CheckForks):
-//    the engine's threads do not survive a fork.
-// 2. Call parses the request within the bounds of messages (ReadRequest), calls the model, and
+// 1. ProcessModel::Load compiles the bundle, tries it and starts an engine, on a thread that ends
+// with
+//    it: the caller's thread gets no OpenMP threads, which a fork would leave behind.
+// 2. Decode, Score and Align start all sources of a request and wait until all are answered
+//    (AnswerAll), with the same responses as the server's. The engine refuses no request for its
+//    deadline in advance: a server does so because another one may be in time, and here there is no
+//    other.
+// 3. Each call of the C interface checks that the process is not a fork of one that has loaded a
+//    model (CheckForks): the engine's threads do not survive a fork.
+// 4. Call parses the request within the bounds of messages (ReadRequest), calls the model, and
 //    serialises the response into a buffer of malloc's, which the caller frees.
-// 3. A failure is a google.rpc.Status in the same buffer, with its message behind it as a C string
+// 5. A failure is a google.rpc.Status in the same buffer, with its message behind it as a C string
 //    (Fail). A lack of memory needs none: its message is a constant.
 //
 // Options that a newer program passes are read as far as this library knows them, by the struct's
 // size.
-
 #include "include/beamwright/beamwright.h"
 
 #include <google/protobuf/stubs/logging.h>
@@ -19,18 +26,222 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <new>
+#include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/time.h"
+#include "engine/bundle/repository.h"
 #include "engine/bundle/rules.h"
+#include "engine/load_model.h"
 #include "engine/model/decode_model.h"
+#include "engine/request/answers.h"
 #include "engine/status/fault.h"
 #include "engine/status/wire_status.h"
-#include "library/process_model.h"
+#include "include/beamwright/engine.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
+
+namespace beamwright::library {
+
+// ProcessModel: a model with a separate engine, and its calls as those of the server: the same
+// messages in and out, the same errors, answers of the same bits. The C interface
+// (include/beamwright/beamwright.h) is a thin layer above it.
+
+struct LoadOptions {
+  int num_threads = 0;  // 0: as many as CPU affinity and cgroup allow
+  int max_rows = 1024;
+  std::optional<v1::Precision> precision;  // instead of what the bundle says
+  int golden_requests = 100;               // below 1: none
+};
+
+// Thread-safe.
+class ProcessModel {
+ public:
+  // Loads the bundle at `path`, or the newest version of a model's folder, and tries it out as a
+  // server does. It runs on a separate thread: the caller gets no OpenMP
+  // threads, which a fork would leave behind.
+  static absl::StatusOr<std::unique_ptr<ProcessModel>> Load(const std::string& path,
+                                                            const LoadOptions& options);
+
+  // Each waits for its answer, at most until the deadline. A call fails as a whole for faults of
+  // the request, or if all of its sources fail; errors are those of the server's calls.
+  absl::StatusOr<v1::DecodeResponse> Decode(v1::DecodeRequest request, absl::Time deadline);
+  absl::StatusOr<v1::ScoreResponse> Score(v1::ScoreRequest request, absl::Time deadline);
+  absl::StatusOr<v1::AlignResponse> Align(v1::AlignRequest request, absl::Time deadline);
+  v1::ModelDescription Describe() const { return model_->Describe(); }
+
+ private:
+  using ModelPtr = std::shared_ptr<const engine::DecodeModel>;
+
+  ProcessModel(ModelPtr model, std::unique_ptr<engine::Engine> engine)
+      : model_(std::move(model)), engine_(std::move(engine)) {}
+  static absl::StatusOr<std::unique_ptr<ProcessModel>> LoadHere(const std::string& path,
+                                                                const LoadOptions& options);
+  // Whether a request asks for this model.
+  absl::Status CheckName(const std::string& name, const std::string& version) const;
+  engine::CallOptions CallOf(absl::Time deadline);
+  absl::StatusOr<v1::ScoreResponse> ScoreAs(v1::ScoreRequest request, absl::Time deadline,
+                                            bool aligns);
+
+  const ModelPtr model_;
+  const std::unique_ptr<engine::Engine> engine_;
+  std::atomic<uint64_t> next_call_{1};
+};
+
+// A model in the caller's process: the part of the library that decodes, scores and aligns without
+// a server. Load compiles the bundle, tries it and starts an engine; Decode, Score and Align start
+// all sources of a request and wait until all are answered (AnswerAll), with the same responses as
+// the server's.
+//
+// Load runs on a thread that ends with it, so that the caller's thread gets no OpenMP threads,
+// which a fork would leave behind. The engine refuses no request for its deadline in advance: a
+// server does so because another one may be in time, and here there is no other.
+namespace {
+
+void Put(v1::Decoded decoded, v1::Result& result) {
+  *result.mutable_decoded() = std::move(decoded);
+}
+void Put(v1::Scored scored, v1::ScoreResult& result) {
+  *result.mutable_scored() = std::move(scored);
+}
+
+absl::Status AsTheyAre(const absl::Status& status) { return status; }
+
+// The differences between calls that decode, score and align.
+struct Terms {
+  status::SourceNames names;                            // of sources in the request
+  absl::Status (*of)(const absl::Status&) = AsTheyAre;  // an error in the request's terms
+};
+constexpr Terms kSources = {{"sources", "source"}};
+constexpr Terms kScored = {{"sources", ""}};
+constexpr Terms kPairs = {{"pairs", ""}, engine::InAlignTerms};
+
+// Starts every source by start(source, done) and waits until all are answered.
+template <typename Response, typename Start>
+absl::StatusOr<Response> AnswerAll(const engine::DecodeModel& model, int num_sources,
+                                   const Terms& terms, const Start& start) {
+  Response response;
+  response.set_model(model.name());
+  response.set_version(model.version());
+  response.set_numerics(model.numerics());
+  response.mutable_results()->Reserve(num_sources);
+  absl::BlockingCounter open(num_sources);
+  for (int i = 0; i < num_sources; ++i) {
+    start(i, [&open, &terms, &result = *response.add_results()](auto answer) {
+      if (answer.ok()) {
+        Put(*std::move(answer), result);
+      } else {
+        *result.mutable_error() = status::ToRpcStatus(terms.of(answer.status()));
+      }
+      open.DecrementCount();
+    });
+  }
+  open.Wait();
+  BW_RETURN_IF_ERROR(status::OutcomeOf(response.results(), terms.names));
+  return response;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProcessModel>> ProcessModel::Load(const std::string& path,
+                                                                 const LoadOptions& options) {
+  absl::StatusOr<std::unique_ptr<ProcessModel>> model = absl::InternalError("not loaded");
+  try {
+    std::thread([&] { model = LoadHere(path, options); }).join();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot start a thread: ", error.what()));
+  }
+  return model;
+}
+
+absl::StatusOr<std::unique_ptr<ProcessModel>> ProcessModel::LoadHere(const std::string& path,
+                                                                     const LoadOptions& options) {
+  BW_ASSIGN_OR_RETURN(const bundle::ModelFolder folder, bundle::FindModel(path));
+  BW_RETURN_IF_ERROR(folder.listed);
+  const std::string& bundle = folder.versions[0].path;
+  engine::CompileOptions compile;
+  compile.precision = options.precision;
+  BW_ASSIGN_OR_RETURN(ModelPtr model, engine::LoadModel(bundle, {}, compile));
+  BW_RETURN_IF_ERROR(
+      Annotate(engine::TryModel(model, bundle, {}, {options.golden_requests, /*warm_up_rows=*/1}),
+               absl::StrCat("bundle '", bundle, "'")));
+  engine::EngineOptions engine_options;
+  engine_options.num_threads = options.num_threads;
+  engine_options.num_streams = engine::EngineOptions::kStreamsAsWorkIs;
+  engine_options.max_rows = options.max_rows;
+  // A forecast spares a server work that another one may do in time. Here is no other.
+  engine_options.forecast_deadlines = false;
+  BW_ASSIGN_OR_RETURN(auto engine, engine::Engine::Start(engine_options));
+  return absl::WrapUnique(new ProcessModel(std::move(model), std::move(engine)));
+}
+
+absl::Status ProcessModel::CheckName(const std::string& name, const std::string& version) const {
+  if ((!name.empty() && name != model_->name()) ||
+      (!version.empty() && version != model_->version())) {
+    return absl::NotFoundError(absl::StrCat("Request for unknown model: '", name, "' version '",
+                                            version, "' is not found; loaded: '", model_->name(),
+                                            "' version '", model_->version(), "'"));
+  }
+  return absl::OkStatus();
+}
+
+engine::CallOptions ProcessModel::CallOf(absl::Time deadline) {
+  engine::CallOptions call;
+  call.deadline = deadline;
+  call.call = next_call_++;
+  return call;
+}
+
+absl::StatusOr<v1::DecodeResponse> ProcessModel::Decode(v1::DecodeRequest request,
+                                                        absl::Time deadline) {
+  BW_RETURN_IF_ERROR(CheckName(request.model(), request.version()));
+  BW_RETURN_IF_ERROR(engine::CheckNumSources(request.sources_size(), "decode"));
+  BW_ASSIGN_OR_RETURN(const auto options, engine::ResolveOptions(*model_, request.options()));
+  const engine::CallOptions call = CallOf(deadline);
+  return AnswerAll<v1::DecodeResponse>(
+      *model_, request.sources_size(), kSources, [&](int source, engine::DecodeCallback done) {
+        engine_->DecodeResolved(model_, std::move(*request.mutable_sources(source)), options, call,
+                                std::move(done));
+      });
+}
+
+absl::StatusOr<v1::ScoreResponse> ProcessModel::Score(v1::ScoreRequest request,
+                                                      absl::Time deadline) {
+  return ScoreAs(std::move(request), deadline, /*aligns=*/false);
+}
+
+absl::StatusOr<v1::AlignResponse> ProcessModel::Align(v1::AlignRequest request,
+                                                      absl::Time deadline) {
+  BW_ASSIGN_OR_RETURN(v1::ScoreRequest score, engine::ToScoreRequest(std::move(request)));
+  BW_ASSIGN_OR_RETURN(v1::ScoreResponse response,
+                      ScoreAs(std::move(score), deadline, /*aligns=*/true));
+  return engine::ToAlignResponse(std::move(response));
+}
+
+absl::StatusOr<v1::ScoreResponse> ProcessModel::ScoreAs(v1::ScoreRequest request,
+                                                        absl::Time deadline, bool aligns) {
+  const Terms& terms = aligns ? kPairs : kScored;
+  BW_RETURN_IF_ERROR(CheckName(request.model(), request.version()));
+  BW_RETURN_IF_ERROR(terms.of(engine::CheckNumSources(request.sources_size(), "score")));
+  BW_RETURN_IF_ERROR(terms.of(engine::CheckScoreOptions(*model_, request.options())));
+  const engine::CallOptions call = CallOf(deadline);
+  return AnswerAll<v1::ScoreResponse>(
+      *model_, request.sources_size(), terms, [&](int source, engine::ScoreCallback done) {
+        engine_->Score(model_, std::move(*request.mutable_sources(source)), request.options(), call,
+                       std::move(done));
+      });
+}
+
+}  // namespace beamwright::library
 
 struct beamwright_model {
   std::unique_ptr<beamwright::library::ProcessModel> model;

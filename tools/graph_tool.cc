@@ -5,6 +5,12 @@
 // (FinishInit: up to three graphs by their position, pairs INPUT=OUTPUT), and runs the command.
 // Errors go to `errors` in one line; an error in the command line ends with the flag or command
 // that was probably meant (Suggestion). Exit codes: 0 done, 1 failed, 2 wrong command line.
+//
+// The commands share `Flags`, one member for each command. A Define function binds the members to
+// the parser's options, which write into them while the line is parsed; so `Flags` must outlive the
+// parser, and no command looks at the options of another one. What belongs together is said to the
+// parser and not checked here: `excludes` (--json and --dot, --inputs and --batch), ranges, units
+// (AsSizeValue) and lists with commas (delimiter).
 #include "tools/graph_tool.h"
 
 #include <CLI/CLI.hpp>
@@ -159,6 +165,11 @@ void DefineCost(CLI::App& app, CostFlags& flags) {
       ->check(CLI::Range(0.001, 3600.0));
 }
 
+// In the order in which a user meets them: the graphs; what kind of model they are, where their
+// ports leave it open (at most one of the four flags); blank and durations of searches by frames;
+// where the bundle goes; vocabularies and special tokens; last the ports, for graphs whose names
+// say nothing. Everything but GRAPHS and --out may be left out: `init` guesses it, or writes the
+// question into the bundle (OpenQuestions in bundle_folder.cc).
 void DefineInit(CLI::App& app, Flags& flags) {
   InitOptions& init = flags.init;
   CLI::App* command = app.add_subcommand(
@@ -313,6 +324,8 @@ void FinishInit(Flags& flags) {
   }
 }
 
+// Exactly one command is there: the parser requires it (require_subcommand). What is none of the
+// others is `operators`, which has no flags.
 absl::Status RunCommand(const CLI::App& app, const Flags& flags, std::ostream& output) {
   if (app.got_subcommand("show")) {
     return ops::Show(flags.show, output);
@@ -352,6 +365,13 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& argu
 
 }  // namespace
 
+// 1. `help COMMAND` becomes `COMMAND --help`.
+// 2. The line is parsed. The parser takes arguments from the back of its list, hence the reversed
+//    copy. Help and version are thrown as exceptions, which are successes here.
+// 3. An error names what was not understood and the nearest name that exists; control characters of
+//    an argument are escaped (Printable), since they would reach a terminal.
+// 4. The command runs, and standard output is flushed: a full disk is an error of this program, not
+//    of the next one in a pipe.
 int RunGraphTool(int argc, const char* const* argv, std::ostream& output, std::ostream& errors) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (!arguments.empty() && arguments[0] == "help") {  // "help init" is "init --help"

@@ -9,6 +9,15 @@
 // AlignedTokens writes "word-position" pairs as the tools for alignments read them. It splits the
 // text at white space, or by characters, whichever gives as many pieces as there are tokens; else
 // it writes ids.
+//
+// ResultTable appends a line for each recording, so that an interrupted run can go on.
+//
+// Example of AnswerTable:
+//
+//   good morning
+//     rank    score  log-prob  text
+//        1  -0.4120   -0.8240  guten Morgen
+//                              guten-0 Morgen-1
 #include "client/cli/answers.h"
 
 #include <signal.h>
@@ -19,11 +28,13 @@
 #include <iostream>
 #include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "beamwright/v1/source_errors.pb.h"
@@ -33,6 +44,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "ops/base/status.h"
 #include "ops/base/utf8.h"
 
 namespace beamwright::client {
@@ -106,6 +118,9 @@ std::vector<std::string> Characters(absl::string_view text) {
 
 }  // namespace
 
+// There may be one token more than pieces: the end token, which has no text. Example: text "guten
+// Morgen", tokens {17, 4, 2}, positions {0, 1, 1}: "guten-0 Morgen-1". A text that has neither
+// words nor characters in this number: "17-0 4-1 2-1".
 std::string AlignedTokens(const std::string& text, absl::Span<const int32_t> tokens,
                           absl::Span<const int32_t> positions) {
   std::vector<std::string> words = absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
@@ -140,6 +155,8 @@ std::string HypothesisText(const v1::Hypothesis& hypothesis) {
   return text;
 }
 
+// The first three columns are as wide as their widest cell and right-aligned; text is last, since
+// characters of it may be two columns wide. Lines below a row begin where the text begins.
 std::string AnswerTable(const std::string& title, const v1::Decoded& decoded) {
   std::vector<Row> rows = {{"rank", "score", "log-prob", "text", "", ""}};
   for (const v1::Hypothesis& hypothesis : decoded.hypotheses()) {
@@ -173,6 +190,8 @@ std::string AnswerTable(const std::string& title, const v1::Decoded& decoded) {
   return table;
 }
 
+// The source comes back with its answer, but for tensors and pictures: their name is there instead
+// of megabytes of bytes.
 std::string AnswerJson(const BulkAnswer& answer) {
   DecodedSource output;
   *output.mutable_source() = answer.source.source;
@@ -209,6 +228,9 @@ std::string ToJson(const Message& message, bool pretty) {
   return pretty ? json : json + "\n";
 }
 
+// Frames count within the segment. Example: a segment from 1000 to 3000 ms with 50 frames has
+// frames of 40 ms; tokens at frames 5 and 20, the last one 3 frames long, are heard from 1200 to
+// 1920 ms.
 Heard WhenHeard(const v1::RecognizedSegment& segment) {
   Heard heard{segment.begin_ms(), segment.end_ms()};
   if (segment.hypotheses_size() == 0 || segment.hypotheses(0).token_frames_size() == 0 ||
@@ -337,6 +359,87 @@ void StopOnInterrupt() {
   for (const int signal : {SIGINT, SIGTERM}) {
     sigaction(signal, &action, nullptr);
   }
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kHeading[] = "file\tseconds\twords\tconfidence\ttext\terror";
+
+std::string Cell(absl::string_view text) {
+  return Printable(absl::StrReplaceAll(text, {{"\t", " "}, {"\n", " "}, {"\r", " "}}));
+}
+
+}  // namespace
+
+void RecordingResult::Add(const v1::RecognizedSegment& segment) {
+  if (segment.hypotheses_size() == 0 || segment.hypotheses(0).tokens_size() == 0) {
+    return;  // silence
+  }
+  absl::StrAppend(&text, text.empty() ? "" : " ", HypothesisText(segment.hypotheses(0)));
+  for (const v1::Word& word : segment.words()) {
+    ++num_words;
+    confidence += word.confidence();
+  }
+}
+
+absl::StatusOr<ResultTable> ResultTable::Open(const std::string& folder) {
+  ResultTable table;
+  table.path_ = fs::path(folder) / kName;
+  std::ifstream before(table.path_);
+  std::string line;
+  bool is_cut = false;  // the last line, in the middle
+  while (std::getline(before, line)) {
+    is_cut = before.eof();
+    if (const size_t tab = line.find('\t'); tab != std::string::npos && line != kHeading) {
+      table.lines_[line.substr(0, tab)] = line;
+    }
+  }
+  const bool is_new = table.lines_.empty();
+  table.out_.open(table.path_, std::ios::app);
+  table.out_ << (is_cut ? "\n" : "");
+  if (is_new) {
+    table.out_ << kHeading << "\n" << std::flush;
+  }
+  return table.out_ ? absl::StatusOr<ResultTable>(std::move(table))
+                    : Invalid("cannot write ", table.path_.string());
+}
+
+void ResultTable::Put(const std::string& name, const RecordingResult& result) {
+  const bool is_good = result.status.ok();
+  const std::string mean =
+      result.num_words == 0 ? "" : absl::StrFormat("%.3f", result.confidence / result.num_words);
+  // Words without times have no confidence, either.
+  const auto num_words =
+      result.num_words > 0
+          ? static_cast<size_t>(result.num_words)
+          : std::vector<absl::string_view>(absl::StrSplit(result.text, ' ', absl::SkipEmpty()))
+                .size();
+  const std::string cell = Cell(name);
+  const std::string line = absl::StrCat(
+      cell, "\t", is_good ? absl::StrFormat("%.2f", result.seconds) : "", "\t",
+      is_good ? absl::StrCat(num_words) : "", "\t", is_good ? mean : "", "\t",
+      is_good ? Cell(result.text) : "", "\t", is_good ? "" : Cell(result.status.message()));
+  lines_[cell] = line;
+  out_ << line << "\n" << std::flush;
+}
+
+bool ResultTable::Finish() {
+  const fs::path part = path_.string() + ".part";
+  std::ofstream whole(part);
+  whole << kHeading << "\n";
+  for (const auto& [name, line] : lines_) {
+    whole << line << "\n";
+  }
+  whole.close();
+  std::error_code error;
+  if (whole && out_) {
+    fs::rename(part, path_, error);
+    return !error;
+  }
+  fs::remove(part, error);
+  return false;
 }
 
 }  // namespace beamwright::client

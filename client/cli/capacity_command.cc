@@ -3,7 +3,7 @@
 //
 // CurveOf makes a service curve (calls a second by calls in flight) from the points that load-test
 // measured. For each period of the traffic, ReplicasFor finds the fewest replicas that keep the
-// goal, by simulating the queue of one replica (client/load/capacity.cc); PrintPeriod prints the
+// goal, by simulating the queue of one replica (client/load/max_rate.cc); PrintPeriod prints the
 // usual state, with the spare replicas, and the state without them.
 #include <fstream>
 #include <iostream>
@@ -18,7 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/command.h"
 #include "client/cli/flags.h"
-#include "client/load/capacity.h"
+#include "client/load/max_rate.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kTrafficGroup[] = "Traffic";
 constexpr char kReplicaGroup[] = "One replica";
-constexpr double kMaxRate = 1e9;
+constexpr double kMaxTotalRate = 1e9;
 
 struct CapacityFlags {
   std::vector<std::string> points;
@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<Period>> ReadTraffic(const std::string& path) {
     }
     Period period{.name = words[0]};
     if (words.size() != 2 || !absl::SimpleAtod(words[1], &period.rate) || !(period.rate > 0) ||
-        period.rate > kMaxRate) {
+        period.rate > kMaxTotalRate) {
       return Invalid("--traffic: line ", number, " of ", path,
                      " is not a name and calls a second above 0, such as '09:00 1200'");
     }
@@ -174,7 +174,7 @@ Command AddCapacityCommand(CLI::App& parent) {
   CLI::Option* rate =
       app->add_option("--rate", flags->rate, "Calls a second, of all clients together. [above 0]")
           ->type_name("CALLS/S")
-          ->check(CLI::Range(1e-3, kMaxRate).description(""))
+          ->check(CLI::Range(1e-3, kMaxTotalRate).description(""))
           ->group(kTrafficGroup);
   app->add_option("--traffic", flags->traffic,
                   "File of lines with a name and calls a second, such as '09:00 1200'.")

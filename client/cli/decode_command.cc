@@ -150,6 +150,9 @@ class Printer {
 };
 
 // What answers go on from, where a model has no encoder.
+//
+// For models without an encoder, which go on from a prompt. --state and --save-state save the
+// model's state behind a prompt, so that the next call need not read the prompt again.
 absl::Status SetPrompt(const DecodeFlags& flags, v1::DecodeOptions& options) {
   const SourceFlags& sources = flags.sources;
   if (!sources.prompt.has_value() && !(sources.state_file.empty() && flags.save_state.empty())) {
@@ -171,6 +174,11 @@ absl::Status SetPrompt(const DecodeFlags& flags, v1::DecodeOptions& options) {
   return SetTextOrIds(*sources.prompt, sources.ids, *options.mutable_target_prefix());
 }
 
+// 1. The command line is checked as far as it can be without a server.
+// 2. Features need the server: it says of which type and shape they are.
+// 3. Sources are opened.
+// 4. With --stream they are decoded one after the other, else in batches. Progress is a line on
+//    standard error, and only where that is a terminal.
 int Decode(const CLI::App& command, DecodeFlags& flags) {
   if (const absl::Status set = SetPrompt(flags, *flags.request.mutable_options()); !set.ok()) {
     return UsageError(command, set.message());

@@ -27,8 +27,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "beamwright/v1/rule.pb.h"
+#include "client/channels.h"
 #include "client/cli/answers.h"
-#include "client/short_name.h"
 #include "google/protobuf/util/json_util.h"
 #include "ops/base/status.h"
 
@@ -84,6 +84,9 @@ CLI::Option* AddFlag(CLI::App& app, const FlagText& flag, const std::string& not
 
 }  // namespace
 
+// Fields of the message become flags in their order; a rule may put one under another title of the
+// help (group). The callbacks hold references to the message, which must outlive the parser. A flag
+// that is not given leaves its field unset, so that the model's default counts.
 void AddMessageFlags(CLI::App& app, const std::string& group, google::protobuf::Message& message) {
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
@@ -154,7 +157,6 @@ namespace {
 
 using google::protobuf::EnumDescriptor;
 using google::protobuf::EnumValueDescriptor;
-using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 

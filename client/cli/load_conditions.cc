@@ -4,8 +4,6 @@
 //
 // ParseSlo reads promises, which are the other way round ("p99<50ms"), as shares of calls that may
 // be slower or fail: "p99<50ms" allows one call in a hundred to take longer.
-#include "client/cli/load_conditions.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "client/cli/answers.h"
+#include "client/cli/load_flags.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {

@@ -4,6 +4,9 @@
 // Percentiles do not add up: those of all runs together are computed from the sum of their
 // histograms, which the JSON of a run holds whole. A run that does not count (INVALID) makes the
 // merged one not count.
+//
+// Example: two clients at 500 calls/s each, of which one measured p99 of 8 ms and the other 12 ms.
+// Together they are 1,000 calls/s; p99 is somewhere between, and only the two histograms say where.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -18,7 +21,6 @@
 #include "absl/time/clock.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
-#include "client/cli/load_outputs.h"
 #include "client/cli/load_report.h"
 #include "client/cli/output.pb.h"
 #include "client/load/histogram.h"

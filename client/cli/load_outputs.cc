@@ -1,8 +1,6 @@
 // The files that a load test writes and reads: CSV, one line a run; HdrHistogram's text of
 // percentiles and its log (.hlog), for plots and tools of others; and JSON of an earlier run
 // (ReadSweep), with which Comparison compares, run by run of the same rate and concurrency.
-#include "client/cli/load_outputs.h"
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/answers.h"
+#include "client/cli/load_report.h"
 #include "google/protobuf/util/json_util.h"
 #include "ops/base/status.h"
 
@@ -58,7 +57,9 @@ std::string LoadCsv(const LoadTestSweep& sweep) {
 }
 
 // The text that HdrHistogram's tools print and plot: value, percentile, count, 1 / (1 -
-// percentile).
+// percentile). Values are milliseconds. A line of it, of 1,000 calls:
+//
+//        6.514 0.990000000000        990         100.00
 std::string HdrPercentiles(const LoadTestReport& run) {
   std::string text = "       Value     Percentile TotalCount 1/(1-Percentile)\n\n";
   for (const CurvePoint& point : run.latency_curve()) {

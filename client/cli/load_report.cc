@@ -10,6 +10,19 @@
 // 4. TrialLine, MaxRateText and MaxRateMessage: the trials of a search for the highest rate and its
 //    result.
 // 5. LoadProgressLine: one line on a terminal while the run lasts.
+//
+// An example of ReportText, of an open loop:
+//
+//   20 calls/s due, evenly, of 1 source over 1 connection, 10.0 s
+//   rate     20.0 sources/s, 20.0 calls/s, 411.2 tokens/s
+//   latency  p50 3.120 ms, p90 4.001 ms, p99 6.514 ms, max 9.870 ms
+//            p99.9 9.870 ms, p99.99 9.870 ms, mean 3.290 ms, deviation 0.611 ms
+//            uncertain, with fewer than 100 calls beyond: p90, p99, p99.9, p99.99
+//   lag      p50 0.051 ms, p90 0.080 ms, p99 0.211 ms, max 0.320 ms
+//   counts   200 calls answered, 200 sources decoded
+//
+// Times are milliseconds in texts and in messages; shares are from 0 to 1 in messages and percent
+// in texts.
 #include "client/cli/load_report.h"
 
 #include <unistd.h>
@@ -57,6 +70,8 @@ std::string Counts(const std::map<absl::StatusCode, int64_t>& counts) {
   return text;
 }
 
+// What was asked for, as the first words of a report: "16 calls in flight" (closed loop), "20
+// calls/s due, evenly," (open loop), or the pace of a trace.
 std::string What(const LoadOptions& options) {
   if (options.replay) {
     return options.speed == 1
@@ -70,6 +85,8 @@ std::string What(const LoadOptions& options) {
                          options.arrivals == Arrivals::kEven ? "evenly" : "Poisson arrivals");
 }
 
+// Two reasons why the figures say nothing about the server: this machine was busier than the
+// server, or the warm-up never came to rest. Empty: neither.
 std::string WhyInvalid(const LoadReport& report) {
   const std::string why =
       ClientBottleneck(report, static_cast<int>(std::thread::hardware_concurrency()));
@@ -103,6 +120,9 @@ void SetPercentiles(const Percentiles& times, LatencyMs& message) {
   message.set_deviation(absl::ToDoubleMilliseconds(times.deviation));
 }
 
+// A percentile is an estimate from the calls beyond it, and with fewer than 100 of them its
+// relative error is more than a tenth (1 / sqrt(100)). With 5,000 calls 50 are beyond p99, so p99
+// is uncertain and p90 is not.
 std::string UncertainText(int64_t num_calls) {
   constexpr double kFewest = 100;
   constexpr std::pair<const char*, double> kBeyond[] = {
@@ -118,6 +138,9 @@ std::string UncertainText(int64_t num_calls) {
                                           absl::StrJoin(uncertain, ", "), "\n");
 }
 
+// A line for each kind of figure, the kind in bold. Lines that would be empty are left out: goodput
+// without --good-within, first tokens without --stream, refusals, lag of a closed loop (which has
+// no due times), failures, checks.
 std::string ReportText(const LoadOptions& options, int connections, const LoadReport& report) {
   const bool open = options.rate > 0 || options.replay;
   std::string text = absl::StrFormat(
@@ -207,6 +230,8 @@ void SetLatency(const Histogram& latency, LoadTestReport& run) {
   run.set_latency_hdr(EncodeHdr(latency.Counts()));
 }
 
+// Every field that --compare, merging and the page of a run read. The names of status codes are
+// keys of the maps of failures, so that a program needs no table of numbers.
 LoadTestReport ReportMessage(const LoadOptions& options, int connections,
                              const LoadReport& report) {
   LoadTestReport message;
@@ -281,6 +306,7 @@ const char* Name(Verdict verdict) {
 
 }  // namespace
 
+// An example: " 350.0 calls/s 20 s holds p99<50ms: 0.4 % beyond (0.2 to 0.7) of 1 %".
 std::string TrialLine(const RateTrial& trial, const std::vector<SloClause>& slo) {
   std::string line = absl::StrFormat("  %9.1f calls/s %6.0f s  %-8s", trial.rate, trial.seconds,
                                      Name(trial.verdict));
@@ -297,6 +323,8 @@ std::string TrialLine(const RateTrial& trial, const std::vector<SloClause>& slo)
   return absl::StrCat(line, trial.confirms ? "  (a separate run)" : "", "\n");
 }
 
+// The first line is the result, the second what bounds it: this machine, the lowest rate that was
+// not shown to hold, or nothing, as no higher rate was tried.
 std::string MaxRateText(const MaxRate& found, const std::string& slo) {
   std::string text = absl::StrCat(Bold("max rate"), "  ");
   if (found.rate == 0) {
@@ -364,6 +392,8 @@ std::string LoadProgressText(const LoadReport& report, absl::Duration left) {
   if (report.timeline.empty()) {
     return text + "   warming up";
   }
+  // The last interval is still open, so that the one before it is shown. While there is one alone,
+  // its rate counts from the begin of the run.
   const size_t parts = report.timeline.size();
   const LoadInterval& part = report.timeline[parts - (parts > 1 ? 2 : 1)];
   const double rate = parts > 1

@@ -25,9 +25,7 @@
 #include "absl/time/clock.h"
 #include "client/cli/answers.h"
 #include "client/cli/command.h"
-#include "client/cli/load_conditions.h"
 #include "client/cli/load_flags.h"
-#include "client/cli/load_outputs.h"
 #include "client/cli/load_report.h"
 #include "client/cli/sources.h"
 #include "client/load/load.h"
@@ -120,6 +118,10 @@ absl::Status AddCalls(const CLI::App& command, const LoadFlags& flags, LoadOptio
 }
 
 // The loads to run, one after the other.
+//
+// A list of --concurrency or of --rate gives a load for each value; both lists at once would be a
+// grid, which is refused. With a rate, or a trace, --concurrency only bounds the calls in flight,
+// and is as large as the protocol's client can hold unless it is given.
 absl::StatusOr<std::vector<LoadOptions>> Loads(const CLI::App& command, const LoadFlags& flags) {
   LoadOptions load = flags.load;
   if (flags.load.stream && flags.protocol != Protocol::kNative) {
@@ -236,6 +238,9 @@ absl::StatusOr<LoadReport> Measure(const LoadFlags& flags, LoadTarget& target, L
 
 // Runs the loads until one is interrupted or hopeless, and prints each for people. The status is of
 // a load that could not be run at all.
+//
+// Each load gets new connections. A load that was given up without a single answer is left out of
+// all outputs but JSON.
 absl::Status RunLoads(const LoadFlags& flags, const std::vector<LoadOptions>& loads,
                       LoadTestSweep& sweep, absl::Status& hopeless) {
   const MeasuredServer server = Facts(flags);
@@ -310,6 +315,9 @@ absl::Status WriteOutputs(const LoadFlags& flags, const LoadTestSweep& sweep, bo
 }
 
 // The exit code by --fail-if, or by any failure without it.
+//
+// Wrong answers fail a run whatever the conditions say. Then, with --fail-if, a run fails by a
+// condition, or because this machine was the bottleneck: figures that do not count cannot pass.
 int Judge(const CLI::App& command, const LoadFlags& flags, const LoadTestSweep& sweep) {
   for (const LoadTestReport& run : sweep.runs()) {
     if (run.wrong_answers() > 0) {
@@ -339,6 +347,11 @@ int Judge(const CLI::App& command, const LoadFlags& flags, const LoadTestSweep& 
 }
 
 // 0: a rate was found and confirmed, and --fail-if does not hold for the run that confirmed it.
+//
+// 1. --rate, if given, says where to look: the lowest and the highest rate.
+// 2. FindMaxRate runs trials, each of which is printed as it ends.
+// 3. All trials go into the page, by rate; only those that confirmed the rate found are judged by
+//    --fail-if.
 int SearchMaxRate(const CLI::App& command, const LoadFlags& flags, LoadOptions load) {
   ClientOptions options = flags.connection.client;
   options.max_attempts = 1;
@@ -397,6 +410,8 @@ int SearchMaxRate(const CLI::App& command, const LoadFlags& flags, LoadOptions l
   return flags.conditions.empty() ? kExitOk : Judge(command, flags, confirming);
 }
 
+// The file of --compare is read before any call is sent: a run of an hour must not end with "no
+// such file".
 int LoadTest(const CLI::App& command, const LoadFlags& flags) {
   auto loads = Loads(command, flags);
   if (!loads.ok()) {

@@ -2,6 +2,17 @@
 // (PrintTable); with one, everything that the server says of it: sources and targets, batching,
 // streaming, scorers, limits and the bundle's configuration (PrintDescription). Texts of bundles
 // are printed with control characters escaped.
+//
+// An example of the table, and of the first lines of a description:
+//
+//   name    version  state
+//   g2p-en  1        ready: stable
+//   speech  3        not ready: encoder.onnx: no such file
+//
+//   g2p-en, version 1
+//   state               ready: stable
+//   steps rows          of all requests together
+//   source vocabulary   29 ids
 #include <algorithm>
 #include <iostream>
 #include <memory>

@@ -8,6 +8,15 @@
 //    which gets its name when it is complete. So an interrupted run goes on where it ended.
 //
 // A source that fails does not end the others; the exit code says that one did.
+//
+// What --output-dir writes, for `recognize calls/ --output-dir out`, where calls/ has a/1.wav and
+// b.wav:
+//
+//   out/a/1.wav.txt, out/b.wav.txt     the texts (.jsonl, .srt, .vtt by the flags)
+//   out/results.tsv                    a line for each recording, failed ones too
+//
+// A second call with the same arguments passes over recordings whose text is there, and tries
+// failed ones again.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +35,6 @@
 #include "client/cli/command.h"
 #include "client/cli/features.h"
 #include "client/cli/flags.h"
-#include "client/cli/result_table.h"
 #include "ops/base/status.h"
 
 namespace beamwright::client {
@@ -78,6 +86,8 @@ NamedSource SourceOf(const std::string& path, Sound sound) {
   return source;
 }
 
+// A tensor [frames, width] is cut into messages of up to 32 frames. Its bytes are those of the rows
+// one after the other, so that a piece is a part of the string.
 NamedSource OpenFeatures(NamedFeatures features) {
   NamedSource source;
   source.name = features.name;
@@ -136,6 +146,9 @@ class SegmentPrinter {
   }
 
  private:
+  // An example with words: "0.32-1.10 s good morning", and below it " 0.32-0.61 s 0.98 good" for
+  // each word: when it was spoken, and the confidence from 0 to 1. A segment without tokens is
+  // silence and prints nothing.
   void PrintSegment(const v1::RecognizedSegment& segment) {
     const bool is_empty =
         segment.hypotheses_size() == 0 || segment.hypotheses(0).tokens_size() == 0;
@@ -178,6 +191,9 @@ class SegmentPrinter {
 };
 
 // `take` returns false to give the stream up.
+//
+// The failure of the source counts more than that of the call: a file that cannot be read further
+// ends the call as well.
 absl::Status RecognizeOne(Client& client, const RecognizeFlags& flags, NamedSource& source,
                           const std::function<bool(const v1::RecognizeResponse& message)>& take) {
   v1::RecognizeConfig config = flags.config;
@@ -229,7 +245,8 @@ struct Recording {
 };
 
 // Recordings by path; in the place of a folder the recordings below it, which keep their
-// subfolders. Links to folders are not followed. num_others: other files of folders.
+// subfolders. Links to folders are not followed. num_others: other files of folders. Files of one
+// folder are sorted by path, since the file system lists them in any order.
 absl::StatusOr<std::vector<Recording>> WithFilesOfFolders(const RecognizeFlags& flags,
                                                           int& num_others) {
   std::vector<Recording> recordings;
@@ -279,6 +296,13 @@ void RemoveAnswers(const RecognizeFlags& flags, std::vector<Recording>& recordin
 
 // Answers of one recording into `file`, which appears when it is complete, behind its line in the
 // table.
+//
+// 1. The recording is opened; a failure has a line in the table as well.
+// 2. Its pieces are counted on their way, for the seconds of the table: bytes / bytes of a sample /
+//    samples a second.
+// 3. Answers go into NAME.part. If all went well, it is renamed to NAME, which is one step for
+//    other programs and for a later run: a file of that name is always complete.
+// 4. Otherwise it is removed.
 absl::Status RecognizeInto(Client& client, const RecognizeFlags& flags, const Recording& recording,
                            const fs::path& file, ResultTable& table) {
   RecordingResult result;
@@ -326,6 +350,8 @@ absl::Status RecognizeInto(Client& client, const RecognizeFlags& flags, const Re
 
 // Recordings one after the other, each into a file of --output-dir; those whose file is there are
 // done.
+//
+// Two recordings of one name, as of two folders, would write one file: the second is a failure.
 int RecognizeBatch(const CLI::App& command, Client& client, const RecognizeFlags& flags) {
   int num_others = 0;
   auto recordings = WithFilesOfFolders(flags, num_others);

@@ -4,6 +4,17 @@
 // them in batches and hands each to Score or Align, which make one call of a batch and print its
 // results in the order of the input. A source that fails is reported and counted; a fault that
 // every call would have, such as an unknown model, ends the command.
+//
+// A line of the input is a source and its targets with tabs between, "read<tab>R EH1 D<tab>R IY1
+// D". What score prints for it:
+//
+//   read
+//          score    log-prob  perplexity  target
+//        -0.2101     -0.8404      1.2338  R EH1 D
+//        -1.9022     -7.6088      6.7007  R IY1 D
+//
+// align prints "R-0 EH1-1 D-3": each token with the position of the source that it comes from, from
+// 0.
 #include <cstdint>
 #include <fstream>
 #include <iostream>
@@ -162,7 +173,8 @@ std::string AlignmentLine(const v1::AlignPair& pair, const v1::Alignment& alignm
       AlignedTokens(pair.target().text(), alignment.tokens(), alignment.positions()), "\n");
 }
 
-// A call that failed for its sources is reported source by source, and others go on.
+// A call that failed for its sources is reported source by source, and others go on. An error that
+// every call would have, as an unknown model, stays the call's.
 template <typename Response>
 absl::StatusOr<Response> ResultsOf(absl::StatusOr<Response> response, int num_sources) {
   return FailsEveryCall(response.status()) ? response
@@ -245,6 +257,8 @@ int Score(const CLI::App& command, const Flags& flags) {
       });
 }
 
+// Each target of a source becomes a pair of the request, so that a source with three targets gives
+// three lines.
 int Align(const CLI::App& command, const Flags& flags) {
   return Run(
       command, flags, [&](Client& client, std::vector<v1::ScoreSource>& batch, int& num_failed) {

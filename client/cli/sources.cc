@@ -29,6 +29,7 @@ namespace {
 
 constexpr char kInputGroup[] = "Input";
 
+// The text of a source that cannot be sent is kept for messages, escaped if it is not UTF-8.
 BulkSource MakeSource(const std::string& text, bool ids) {
   BulkSource made;
   made.status = CheckUtf8(text);
@@ -80,6 +81,7 @@ absl::StatusOr<v1::TokenIds> ParseIds(absl::string_view text) {
   return ids;
 }
 
+// How a source is named in messages: its text or ids, of anything large its type and size.
 std::string SourceText(const v1::Source& source) {
   if (source.has_features()) {
     return absl::StrCat(source.features().dtype(), " [",
@@ -155,6 +157,7 @@ absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
   return reader;
 }
 
+// Line ends of Windows are accepted. Bytes are counted with the line end, for the bar of progress.
 bool SourceReader::NextLine(std::string& line) {
   if (stream_ == nullptr) {
     if (next_word_ == flags_.words.size()) {

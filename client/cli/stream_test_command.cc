@@ -5,6 +5,11 @@
 //    the last sample to the final answer, from the first sample to the first stable token, and
 //    whether stable tokens stayed.
 // 3. ReportOf and TextOf print this; with --metrics also the calls that the server has counted.
+//
+// A stream is a person: she speaks a recording to its end, at the pace of its samples times
+// --speed, and begins the next one. Every figure counts from when a sample was due, not from when
+// it was sent, so that a client that is late shows as lag. A stream fails if its call fails; it is
+// contradicted if a token that the server called stable is not in the final answer.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -44,6 +49,10 @@ struct StreamTestFlags {
 };
 
 // The files' sound in pieces, as a microphone gives it. All are of one format, which is set.
+//
+// A piece is `load.piece` long, the last one of a file shorter: 16,000 samples a second of 2 bytes
+// in pieces of 100 ms are 3,200 bytes each. The whole files are held in memory, so that reading a
+// disk changes no time that is measured.
 absl::Status ReadSound(const StreamTestFlags& flags, StreamLoadOptions& load) {
   for (const std::string& path : flags.files) {
     const absl::StatusOr<Sound> sound = OpenSound(path, flags.sound);
@@ -74,6 +83,9 @@ absl::Status ReadSound(const StreamTestFlags& flags, StreamLoadOptions& load) {
 }
 
 // Calls of Recognize that the server has counted, by code.
+//
+// From lines as beamwright_requests_total{code="OK",method="Recognize",...} 17, of all models
+// together.
 absl::StatusOr<std::map<std::string, double>> CountedCalls(const std::string& address) {
   BW_ASSIGN_OR_RETURN(const Metrics metrics, ScrapeMetrics(address, kScrapeTimeout));
   std::map<std::string, double> counted;
@@ -151,6 +163,13 @@ std::string TextOf(const StreamTestReport& message, const StreamLoadReport& repo
   return text;
 }
 
+// 1. The recordings are read, and the call's settings completed.
+// 2. The server's counters are read, if --metrics says where.
+// 3. The load runs, until its time is over or the user interrupts it.
+// 4. The counters are read again; what they gained is in the report. A server that counts fewer
+//    calls than this program started has lost some.
+// 5. The exit code is a failure if any stream failed or was contradicted: the command can be a
+//    test.
 int StreamTest(const CLI::App& command, const StreamTestFlags& flags) {
   StreamLoadOptions load = flags.load;
   if (const absl::Status status = ReadSound(flags, load); !status.ok()) {

@@ -57,6 +57,8 @@ class Lines {
   }
 
   // Opens the next file. InvalidArgument: it cannot be read.
+  //
+  // Bytes count over all files, for the bar of progress.
   absl::Status OpenNext() {
     flags_.file = files_[next_file_++];
     bytes_before_ += reader_ == nullptr ? 0 : reader_->bytes_read();
@@ -154,6 +156,10 @@ v1::TextFormat FormatOf(const std::string& file) {
 }
 
 // A file that is one text or document: what becomes of it goes to standard output as it is.
+//
+// Office documents are archives and go as bytes; all else is text, whose UTF-8 is checked here,
+// since a message of protobuf could not hold other bytes. The stream of the call says which share
+// is translated, and at its end has the translation.
 int TranslateWhole(const CLI::App& command, const TranslateFlags& flags, Client& client) {
   v1::TranslateRequest request = flags.request;
   request.set_format(FormatOf(flags.files[0]));
@@ -187,6 +193,9 @@ int TranslateWhole(const CLI::App& command, const TranslateFlags& flags, Client&
   return kExitOk;
 }
 
+// Each turn of the loop either starts a call, while there are lines and calls may be started, or
+// awaits the oldest call and prints it. A call that fails ends the command: lines behind it would
+// come out at wrong places.
 int Translate(const CLI::App& command, const TranslateFlags& flags) {
   const bool is_whole =
       absl::c_any_of(flags.files, [](const std::string& file) { return FormatOf(file) != 0; });

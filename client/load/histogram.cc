@@ -69,6 +69,8 @@ absl::Duration Histogram::max() const {
   return absl::Microseconds(max_us_.load(std::memory_order_relaxed));
 }
 
+// The upper end of the bucket in which the wanted value lies, so that a percentile is never
+// reported below its true value; the largest value is exact. Of 5 values the 50 % one is the third.
 absl::Duration Histogram::Percentile(double fraction) const {
   const auto wanted =
       std::max<int64_t>(1, std::llround(std::ceil(fraction * static_cast<double>(count()))));
@@ -104,6 +106,8 @@ absl::Duration Histogram::StandardDeviation() const {
   return absl::Microseconds(std::sqrt(squares / static_cast<double>(recorded)));
 }
 
+// Points are denser towards the slow end: five for each halving of what is left, so that 50,
+// 75, 87.5 % and so on have as many between them. Buckets without values give no point.
 std::vector<PercentilePoint> Histogram::Curve() const {
   constexpr double kPointsAHalving = 5;
   std::vector<PercentilePoint> points;
@@ -189,6 +193,8 @@ T Get(absl::string_view bytes, size_t at) {
   return value;
 }
 
+// Zigzag maps 0, -1, 1, -2 to 0, 1, 2, 3, so that small negative numbers are short. Seven bits a
+// byte, the low ones first, the highest bit set if others follow; the ninth byte holds eight bits.
 void PutVarint(int64_t value, std::string& bytes) {
   uint64_t zigzag = static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
   for (int i = 0; i < 8 && zigzag > 0x7f; ++i, zigzag >>= 7) {
@@ -242,6 +248,7 @@ absl::Status CheckHeader(absl::string_view plain) {
 
 }  // namespace
 
+// The counts {5, 0, 0, 0, 7} are the numbers 5, -3, 7.
 std::string EncodeHdr(const std::vector<int64_t>& counts) {
   std::string payload;
   int64_t empty = 0;

@@ -21,7 +21,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/short_name.h"
+#include "client/channels.h"
 #include "ops/base/json_writer.h"
 #include "ops/base/status.h"
 

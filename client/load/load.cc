@@ -1,4 +1,4 @@
-// How the load generator sends calls and counts them. A Run is one load; its Tally (tally.h) holds
+// How the load generator sends calls and counts them. A Run is one load; its Tally (tally.cc) holds
 // the figures.
 //
 // 1. Send: a closed loop starts `concurrency` calls, and each answer starts the next (Finish,
@@ -31,7 +31,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "client/load/tally.h"
 #include "ops/base/cpu.h"
 #include "ops/base/status.h"
 

@@ -1,5 +1,5 @@
 // The highest rate at which a server keeps a promise (a service level objective, SLO): that at most
-// a share of calls is slow, or fails.
+// a share of calls is slow, or fails; and how many replicas a load needs.
 //
 // Each trial is an open loop at one rate. Whether a promise holds is a question about a share, and
 // calls that wait in one queue are slow together, so their number says too little: the trial is cut
@@ -11,6 +11,7 @@
 #ifndef BEAMWRIGHT_CLIENT_LOAD_MAX_RATE_H_
 #define BEAMWRIGHT_CLIENT_LOAD_MAX_RATE_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -90,6 +91,73 @@ using LoadRunner = std::function<absl::StatusOr<LoadReport>(const LoadOptions&)>
 absl::StatusOr<MaxRate> FindMaxRate(const LoadRunner& run, const LoadOptions& load,
                                     const std::vector<SloClause>& slo,
                                     const MaxRateOptions& options);
+
+// How many replicas a load needs, by simulating the queue of one of them.
+//
+// A replica steps all calls that it has in flight together, so each of them gets an equal share of
+// what the replica does: a queue with processor sharing whose speed depends on the number in
+// flight. That speed is measured, at a few points, by `beamwright load-test --concurrency N`. Calls
+// beyond what the rows hold wait in order of arrival.
+
+// With `in_flight` calls, a replica answers `per_second`.
+struct ServicePoint {
+  double in_flight = 1;
+  double per_second = 1;
+};
+
+// Speed by calls in flight: straight lines between the points, through zero below the first one and
+// level beyond the last.
+class ServiceCurve {
+ public:
+  // InvalidArgument without points, for one that is not above zero, or two of the same number in
+  // flight.
+  static absl::StatusOr<ServiceCurve> Make(std::vector<ServicePoint> points);
+
+  double PerSecond(double in_flight) const;
+  // Of all points.
+  double MostPerSecond() const;
+
+ private:
+  explicit ServiceCurve(std::vector<ServicePoint> points) : points_(std::move(points)) {}
+
+  std::vector<ServicePoint> points_;  // by in_flight, ascending
+};
+
+struct ReplicaLoad {
+  // Calls a second, which come independently of each other.
+  double rate = 1;
+  // Most calls in flight; others wait.
+  int max_in_flight = 1 << 20;
+  // Standard deviation of the calls' sizes over their mean, 0 to 0.57 (sizes are uniform).
+  double spread = 0;
+  int calls = 20'000;
+  uint64_t seed = 1;
+};
+
+struct SimulatedReplica {
+  // Seconds from arrival to answer of each call, ascending; the first tenth of the calls is left
+  // out.
+  std::vector<double> latencies;
+  // Calls in flight that were exceeded for a thousandth of the arrivals only.
+  int in_flight = 0;
+
+  // share in (0, 1]: the time within which that share of the calls was answered.
+  double Within(double share) const;
+};
+
+SimulatedReplica SimulateReplica(const ServiceCurve& curve, const ReplicaLoad& load);
+
+struct Goal {
+  double seconds = 0.1;
+  // Of the calls, in (0, 1).
+  double share = 0.99;
+};
+
+// The fewest replicas that answer `total.rate` calls a second as the goal says, each getting its
+// part of them. FailedPrecondition if a call that is alone takes longer; OutOfRange beyond a
+// million replicas.
+absl::StatusOr<int> ReplicasFor(const ServiceCurve& curve, const ReplicaLoad& total,
+                                const Goal& goal);
 
 }  // namespace beamwright::client
 

@@ -6,6 +6,13 @@
 // 3. ClientBottleneck: whether the run says more about this machine than about the server: calls
 //    that were due but never sent, calls that were sent late, or CPUs that were all in use. Such a
 //    run is called invalid, as its latencies are those of the client.
+//
+// An example of metrics, and what becomes of two readings:
+//
+//   # TYPE requests_total counter           # TYPE queue gauge
+//   requests_total{code="OK"} 100           queue 3          before
+//   requests_total{code="OK"} 140           queue 1          after
+//   requests_total{code="OK"}: 40, queue: 1
 #include "client/load/server_facts.h"
 
 #include <grpcpp/client_context.h>
@@ -80,6 +87,9 @@ absl::StatusOr<ServerName> AskOverHttp(const ClientOptions& options, absl::Durat
 }
 
 // The type of a sample's family by the comments before it: "counter", "gauge" and so on.
+//
+// A histogram's samples have the family's name with a suffix: latency_sum belongs to "# TYPE
+// latency histogram".
 std::string TypeOf(const std::map<std::string, std::string>& types, const std::string& name) {
   for (const absl::string_view suffix : {"", "_bucket", "_sum", "_count"}) {
     const auto it = types.find(std::string(absl::StripSuffix(name, suffix)));
@@ -179,6 +189,7 @@ absl::StatusOr<Metrics> ScrapeMetrics(const std::string& url, absl::Duration tim
   return ParseMetrics(body);
 }
 
+// Counters that did not grow, and buckets of histograms, would only make the report long.
 std::map<std::string, double> MetricsBetween(const Metrics& before, const Metrics& after) {
   std::map<std::string, double> between = after.gauges;
   for (const auto& [name, value] : after.counters) {

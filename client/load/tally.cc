@@ -6,12 +6,11 @@
 // slow server would otherwise measure only the calls that it got to send (coordinated omission).
 // Calls that the server refuses are kept in a separate histogram, as a refusal is fast. Report
 // computes percentiles without the lock, so that no call waits for them.
-#include "client/load/tally.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "client/load/histogram.h"
+#include "client/load/load.h"
 #include "include/beamwright/client.h"
 
 namespace beamwright::client {

@@ -213,6 +213,10 @@ size_t SharedTokens(const PrefixCache::Tokens& a, const PrefixCache::Tokens& b) 
 
 }  // namespace
 
+// The prefixes of an origin are sorted, so that what shares most tokens with `tokens` is next to
+// its place. Example: kept are [5], [5, 7] and [5, 9, 2]. For [5, 7, 8] the first look, before [5,
+// 9, 2], finds [5, 7] whole. For [5, 9, 4] it meets [5, 9, 2], which is no beginning but shares two
+// tokens, then [5, 7], which shares one, and finds [5].
 PrefixCache::Found PrefixCache::Find(const std::string& origin, const Tokens& tokens) {
   Found found;
   absl::MutexLock lock(&mutex_);

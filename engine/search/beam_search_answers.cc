@@ -226,6 +226,8 @@ void BeamSearch::FinishTrace() {
   trace_->Finish(answers);
 }
 
+// Example: paths 5 7 8 and 5 7 9 (alive), and 5 7 2 (complete, 2 is an end token): all agree on 5
+// 7, which is stable from now on.
 std::vector<int32_t> StableTokens::CommonTokens(const SlotHistory& history,
                                                 const std::vector<BeamSearch::Head>& heads,
                                                 int sample, int known) {
@@ -283,6 +285,7 @@ std::vector<StableTokens::Piece> StableTokens::Update(const BeamSearch& search) 
   return pieces;
 }
 
+// From the best head back to the first token, by the parents of slots.
 std::vector<int32_t> BestTokensSoFar(const BeamSearch& search, BeamSearch::Head& best) {
   std::vector<BeamSearch::Head> heads;
   search.ListHeads(heads);

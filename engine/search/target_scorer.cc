@@ -11,6 +11,10 @@
 //    penalty, coverage.
 //
 // num_known_steps lets the driver read several tokens of a target in one step, as with a prompt.
+//
+// Example: targets 4 7 2 and 4 9 2, begin token 1. Step 0: one row reads 1, watched {4}. Step 1:
+// two rows, each reads 4, watched {7} and {9}. Step 2: rows read 7 and 9, watched {2}. The sums are
+// those of three log-probabilities each.
 #include "engine/search/target_scorer.h"
 
 #include <algorithm>

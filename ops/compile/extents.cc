@@ -16,7 +16,6 @@
 #include <algorithm>
 
 #include "ops/compile/filled_values.h"
-#include "ops/compile/shapes_by_elements.h"
 #include "ops/compile/short_lists.h"
 
 namespace beamwright::ops {

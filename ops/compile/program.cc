@@ -13,6 +13,10 @@
 // repeated. RunRows lets a kernel read rows in place from a table, or share the sums of rows that
 // continue the same state. ReleaseViews frees outputs that are views of inputs, so that an input's
 // memory can be used again.
+//
+// Slots of a graph with three nodes, the second of two outputs: 0 is Parameter x, 1 and 2 are the
+// parts of Split(x), 3 is Add of both. Slots = [x, part, part, sum]; an instruction is {kernel,
+// inputs {1, 2}, first output 3, one output}.
 #include "ops/compile/program.h"
 
 #include <algorithm>
@@ -47,6 +51,10 @@ absl::Span<Tensor> Outputs(const Program::Instruction& instruction, Slots& slots
 
 }  // namespace
 
+// 1. Every output of every node gets a slot, whether the node is selected or not, so that all
+//    programs of a graph agree on slots. Known values are put there.
+// 2. Selected nodes that compute something become instructions, in the order of the nodes, which is
+//    topological.
 absl::StatusOr<Program> Program::Compile(const Graph& graph, const GraphInfo& info,
                                          const OperatorSet& operators,
                                          const std::vector<bool>& selected) {
@@ -102,6 +110,8 @@ std::vector<Program::Reader> Program::Readers(int slot) const {
   return readers;
 }
 
+// A kernel may read an input at load alone, as a product does its packed weight: then the run does
+// not read it.
 bool Program::Reads(int slot) const {
   const std::vector<Reader> readers = Readers(slot);
   return std::any_of(readers.begin(), readers.end(), [this](const Reader& reader) {
@@ -115,6 +125,9 @@ bool Program::Computes(int slot) const {
   });
 }
 
+// Marks the slots that must keep their constants: those of `kept`, of the graph's results, and
+// those that a kernel of any of the programs reads in a run. All others are dropped in all
+// programs, which share slots.
 void Program::DropUnread(const Graph& graph, absl::Span<Program* const> programs,
                          absl::Span<const ValueId> kept) {
   const Program& first = *programs.front();
@@ -211,6 +224,7 @@ void Program::ReleaseViews(Slots& slots) const {
   }
 }
 
+// [1, ...] becomes [count, ...]: the bytes of the row, `count` times.
 Tensor RepeatRow(const Tensor& tensor, int64_t count) {
   Shape shape = tensor.shape();
   shape[0] *= count;
@@ -222,6 +236,7 @@ Tensor RepeatRow(const Tensor& tensor, int64_t count) {
   return result;
 }
 
+// One pass from the last node to the first is enough: inputs of a node lie before it.
 std::vector<bool> AncestorsOf(const Graph& graph, absl::Span<const ValueId> values) {
   std::vector<bool> reached(graph.nodes.size(), false);
   for (const ValueId id : values) {

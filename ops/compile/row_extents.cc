@@ -6,10 +6,10 @@
 // LookCloser: a value that the rules call mixed is fixed if all its elements are independent
 // extents; Broadcast and Tile with a target that names the rows make rows of fixed data, and keep
 // the rows of data that have them.
-#include "ops/compile/row_extents.h"
-
 #include <algorithm>
 #include <optional>
+
+#include "ops/compile/row_follower.h"
 
 namespace beamwright::ops {
 namespace {

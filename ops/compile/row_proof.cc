@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/compile/extents.h"
-#include "ops/compile/row_extents.h"
 #include "ops/compile/row_follower.h"
 
 namespace beamwright::ops {

@@ -8,11 +8,10 @@
 //
 // What comes out is true in every run or it is nothing: an extent that could be one thing or
 // another gets a new symbol.
-#include "ops/compile/shapes_by_elements.h"
-
 #include <algorithm>
 #include <string>
 
+#include "ops/compile/extents.h"
 #include "ops/compile/short_lists.h"
 #include "ops/kernels/windows.h"
 

@@ -7,12 +7,12 @@
 // 3. Floor does the same for sums that are divided and rounded down (floors_); Unnest makes one
 //    division of a division of a rounded quotient, so that two poolings by 2 are one by 4.
 // 4. AtMost looks at the terms of the difference: it holds where none of them can be negative.
-#include "ops/compile/symbols.h"
-
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 #include <set>
+
+#include "ops/compile/extents.h"
 
 namespace beamwright::ops {
 

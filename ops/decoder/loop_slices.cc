@@ -14,13 +14,12 @@
 //
 // What is known of the surrounding graph comes from LoopSurroundings; without proof the loop stays
 // as it is.
-#include "ops/decoder/loop_slices.h"
-
 #include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "ops/compile/program.h"
+#include "ops/decoder/target_loop.h"
 #include "ops/graph/rewrite.h"
 
 namespace beamwright::ops {

@@ -6,6 +6,17 @@
 //   a mask over that cache   its output is the cache's, its input is [rows, places]
 //   the number of the step   it has no output, and takes integers
 //   a state of fixed shape   anything else with an output
+//
+// What the passes do, on the step of an attention decoder with a cache of keys [rows, places,
+// width], exported by transformers:
+//
+//   TakeOneToken     tokens [rows, n] become [rows, 1]; Range(n, n + 1) becomes n; caches that
+//   start with nothing are
+//                    declared to be equally long
+//   AddMasks         an input attention_mask [rows, places + 1] is computed from the cache, and
+//   read no longer AddStepNumbers   an input that takes a number of the step for each row gets a
+//   result, number + 1: a state KeepComputedCaches   what the step computes of each cached key
+//   alone is cached instead of the key
 #include "ops/decoder/step_inputs.h"
 
 #include <cmath>
@@ -53,6 +64,9 @@ struct Cache {
 };
 
 // The cache that a mask belongs to; nothing found: axis -1.
+//
+// The mask's state names an output; so does the state of the cache that it lies over, with the same
+// name.
 Cache CacheOf(const Graph& graph, const DecoderPorts& ports, int mask) {
   const std::string name = PortName(graph, mask);
   const auto own =
@@ -108,6 +122,8 @@ bool IsOneNumber(const Graph& graph, const GraphInfo& info, const Node& node) {
           (Unconverted(graph, stop.inputs[1]) == start && IsOne(info, stop.inputs[0])));
 }
 
+// before: Range(n, n + 1, 1) [?], whose extent inference does not know. after: Reshape(n, [1]), in
+// the type of the Range.
 absl::Status TakeOneNumber(const PassContext& context, Graph& graph, GraphInfo& info) {
   GraphCopy copy(graph);
   bool any = false;
@@ -179,6 +195,9 @@ ValueId MaskOver(const Cache& cache, ValueId value, DType dtype, Graph& graph) {
 }
 
 // One input that takes the number of the step.
+//
+// A number for all rows is filled in by the driver, which counts its steps. A number for each row,
+// [rows] or [rows, 1], is a state: rows that join later are at other steps than those that run.
 absl::Status AddCount(int parameter, int tokens, Graph& graph) {
   ValueInfo& info = graph.node(parameter).outputs[0];
   const int rank = info.shape.has_rank() ? info.shape.rank() : -1;
@@ -356,6 +375,8 @@ absl::StatusOr<bool> AddStepNumbers(Graph& graph, GraphInfo& info, const PassCon
   return any;
 }
 
+// KeepComputed changes one function of each cache at a time, and a change may make the next one
+// possible.
 absl::StatusOr<bool> KeepComputedCaches(Graph& graph, GraphInfo& info, const PassContext& context) {
   bool any = false;
   while (true) {

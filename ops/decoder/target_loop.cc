@@ -8,7 +8,7 @@
 // The steps, in the order of TargetJoiner::Run:
 //   1. FindTimes: how each value depends on the target's time axis, by Operator::rows with time
 //      steps in the place of rows. A loop that counts to the target's length and picks by its
-//      counter is rewritten to slice instead (loop_slices.h).
+//      counter is rewritten to slice instead (SliceWhatIsPicked).
 //   2. FindMoves: backwards from the results, every node that depends on time moves into the body.
 //      What a state starts from stays outside.
 //   3. AddToken, then MoveNode and InlineLoop in topological order: copies of the nodes, whose
@@ -24,7 +24,6 @@
 
 #include "ops/base/status.h"
 #include "ops/compile/program.h"
-#include "ops/decoder/loop_slices.h"
 #include "ops/graph/rewrite.h"
 #include "ops/kernels/movement.h"
 
@@ -266,6 +265,9 @@ class TargetJoiner {
   }
 
   // The value inside the body of a value of the graph.
+  //
+  // Known values are copied into the body, which so needs nothing from outside for them; others are
+  // invariant inputs of the new loop. Each is moved once.
   ValueId Inside(ValueId id) {
     if (!id.present()) {
       return id;
@@ -363,6 +365,12 @@ class TargetJoiner {
   }
 
   // The body of a loop over the target becomes part of the step, its states states of the new loop.
+  //
+  // 1. The old loop's inputs become values of the new body: states get Parameters, slices and
+  //    invariants are the values inside.
+  // 2. Nodes of the old body are copied, their inputs mapped.
+  // 3. Back edges and outputs are connected. A part that the old loop stacked along a new axis gets
+  //    that axis by Unsqueeze, so that the new loop can concatenate.
   absl::Status InlineLoop(int index) {
     const Node& node = NodeAt(index);
     const Loop& loop = *node.loop;
@@ -431,6 +439,8 @@ class TargetJoiner {
     return absl::OkStatus();
   }
 
+  // The body and its rules become the node `target`. Outside stays what it reads there, with all
+  // Parameters; the numbers of nodes change, so inputs are mapped by `moved`.
   absl::StatusOr<Graph> Build(const std::vector<int>& results) {
     Node loop_node;
     loop_node.op = "Loop";

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "ops/base/status.h"
-#include "ops/compile/cell_product.h"
+#include "ops/compile/graph_copy.h"
 #include "ops/compile/program.h"
 #include "ops/compile/row_proof.h"
 #include "ops/compile/scopes.h"

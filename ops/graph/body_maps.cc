@@ -6,6 +6,13 @@
 // slices whole axes, one element at a time, and has neither a trip count nor a condition. Where
 // items are held at the end of their length, all slices go in one direction and last values are
 // states.
+//
+// ResolveSlice by example, for an axis of 10 elements:
+//
+//   start 0, end -1, stride 1, part_size 2     parts [0, 1] [2, 3] .. [8, 9]     first 0, step 2,
+//   count 5 start -1, end 0, stride -1, part_size 2    parts [8, 9] [6, 7] .. [0, 1]     first 8,
+//   step -2, count 5 start 1, end -2, stride 1, part_size 3     the range of 8 elements does not
+//   divide into parts of 3
 #include "ops/graph/body_maps.h"
 
 #include <algorithm>

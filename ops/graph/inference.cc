@@ -19,7 +19,6 @@
 #include "ops/base/status.h"
 #include "ops/graph/body_maps.h"
 #include "ops/graph/graph.h"
-#include "ops/graph/inference.h"
 #include "ops/graph/inference_parts.h"
 #include "ops/tensor/tensor_memory.h"
 

@@ -5,11 +5,9 @@
 // Layers may share a range of the file, and then share one tensor (Take). Ranges that overlap
 // otherwise would let a small file ask for much memory: all constants together may take four times
 // the file's size.
-#include "ops/import/ir_constant.h"
-
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/ir_net.h"
 
 namespace beamwright::ops {

@@ -23,8 +23,6 @@
 #include "ops/base/status.h"
 #include "ops/graph/graph.h"
 #include "ops/graph/inference.h"
-#include "ops/import/ir_constant.h"
-#include "ops/import/ir_graph.h"
 #include "ops/import/ir_net.h"
 
 namespace beamwright::ops {

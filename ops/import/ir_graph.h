@@ -12,7 +12,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "ops/graph/graph.h"
-#include "ops/import/ir_constant.h"
 #include "ops/import/ir_net.h"
 
 namespace beamwright::ops {

@@ -21,7 +21,7 @@
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/graph/rewrite.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/ir_graph.h"
 #include "ops/import/recurrent_sequence.h"
 #include "ops/kernels/attention.h"

@@ -9,6 +9,16 @@
 //
 // Files may come from anywhere: numbers of layers and ports and the lengths of names are bounded,
 // ids must be unique, every number is checked, and a fault names its layer (Describe).
+//
+// An example, and what becomes of it:
+//
+//   <layer id="3" name="sum" type="Add" version="opset1">
+//     <input><port id="0"><dim>-1</dim><dim>8</dim></port><port id="1"><dim>8</dim></port></input>
+//     <output><port id="2" precision="FP32"
+//     names="sum,total"><dim>-1</dim><dim>8</dim></port></output>
+//   </layer>
+//
+//   IrLayer{id 3, inputs {0: [?, 8], 1: [8]}, outputs {2: f32 [?, 8], names sum and total}}
 #include "ops/import/ir_net.h"
 
 #include <cmath>
@@ -150,6 +160,8 @@ absl::StatusOr<int64_t> ParseDim(absl::string_view text) {
   return low == high ? low : PartialShape::kDynamic;
 }
 
+// The product of the known extents must be a number of elements that a tensor may have, whatever
+// the open ones are.
 absl::StatusOr<PartialShape> MakeShape(Shape dims) {
   if (dims.size() > static_cast<size_t>(kMaxIrRank)) {
     return Invalid("a shape of rank ", dims.size(), "; at most ", kMaxIrRank, " is allowed");
@@ -252,6 +264,8 @@ absl::StatusOr<IrPorts> ReadPorts(pugi::xml_node list) {
   return ports;
 }
 
+// The id comes first, since messages name the layer by it; then lengths, as messages about ports
+// quote name and type.
 absl::StatusOr<IrLayer> ReadLayer(pugi::xml_node xml) {
   IrLayer layer;
   layer.xml = xml;
@@ -324,6 +338,8 @@ absl::StatusOr<int64_t> ReadInt(pugi::xml_node node, const char* attribute, int6
   return node.attribute(attribute) ? ReadInt(node, attribute) : fallback;
 }
 
+// Also for the bodies of loops and branches, which have layers and edges as a whole file does. Ids
+// count within one net.
 absl::StatusOr<IrNet> ReadNet(pugi::xml_node net) {
   IrNet result;
   for (const pugi::xml_node xml : net.child("layers").children("layer")) {

@@ -20,7 +20,7 @@
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/graph/rewrite.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/marian_file.h"
 #include "ops/import/marian_nodes.h"
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "ops/graph/graph.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 
 namespace beamwright::ops {
 

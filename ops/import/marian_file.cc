@@ -28,7 +28,7 @@
 #include "absl/strings/str_split.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {

@@ -9,8 +9,6 @@
 // 5. AddParameters and TranslateOnnxGraph: an operator of ONNX becomes one or more operators of the
 //    registry, by its version. Other faults are collected with the missing operators, so that all
 //    are reported at once.
-#include "ops/import/onnx.h"
-
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -21,13 +19,12 @@
 #include "onnx/onnx_pb.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/onnx_graph.h"
 #include "ops/import/onnx_messages.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_order.h"
 #include "ops/import/onnx_outline.h"
-#include "ops/import/onnx_sequences.h"
 
 namespace beamwright::ops {
 namespace {

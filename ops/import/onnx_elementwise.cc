@@ -8,6 +8,10 @@
 //
 // Activated applies an activation by its name: operators of ONNX Runtime that hold one, such as
 // FusedConv, give its name and numbers as attributes.
+//
+// An example of a line: {"Clip", {6, 11, 12, 13}, 1, 3, 1, "Clamp, or Maximum and Minimum", Clip}
+// is the operator's name, the opsets that changed it, 1 to 3 inputs, one output, what it becomes,
+// and the function that writes it.
 
 #include <limits>
 

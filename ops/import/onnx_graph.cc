@@ -18,7 +18,7 @@
 #include "ops/base/status.h"
 #include "ops/graph/graph.h"
 #include "ops/graph/inference.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/onnx_messages.h"
 #include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_order.h"

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "onnx/onnx_pb.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/onnx_messages.h"
 #include "ops/import/onnx_node.h"
 

@@ -12,10 +12,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "ops/base/status.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/ir_net.h"
+#include "ops/import/onnx_operators.h"
 #include "ops/import/onnx_outline.h"
-#include "ops/import/onnx_sequences.h"
 
 namespace beamwright::ops {
 

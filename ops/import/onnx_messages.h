@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "onnx/onnx_pb.h"
 #include "ops/graph/graph.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/tensor/tensor.h"
 
 namespace beamwright::ops {

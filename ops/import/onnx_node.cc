@@ -11,7 +11,7 @@
 #include <algorithm>
 
 #include "ops/graph/graph.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/onnx_graph.h"
 #include "ops/import/onnx_messages.h"
 #include "ops/import/onnx_operators.h"

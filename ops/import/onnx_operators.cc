@@ -5,6 +5,12 @@
 // A line holds the opsets at which the operator's meaning changed. An operator of a file is
 // translated by its form at the file's opset (VersionAt). Opsets before the first one that is
 // listed are refused.
+//
+// Example: the line {"Add", {7, 13, 14}, ...} and a file of opset 11 give version 7; a file of
+// opset 6 is refused.
+//
+// Behind the tables are helpers that several families use. They write as little as is known:
+// ShapeList is a constant where the shape is known, so that later passes see through it.
 #include "ops/import/onnx_operators.h"
 
 #include <algorithm>
@@ -14,7 +20,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "ops/base/check.h"
-#include "ops/import/onnx_sequences.h"
 
 namespace beamwright::ops {
 namespace {
@@ -112,6 +117,7 @@ ValueId ShapeList(OnnxNode& n, ValueId x) {
   return n.Add("ShapeOf", {x}, {{"output_type", "i64"}});
 }
 
+// A number where inference knows it, else the graph computes it: Gather(ShapeOf(x), axis).
 ValueId ExtentOf(OnnxNode& n, ValueId x, int64_t axis) {
   if (n.HasRank(x)) {
     const int known_axis = n.Axis(axis, n.Rank(x));
@@ -137,6 +143,12 @@ ValueId AsScalar(OnnxNode& n, ValueId x) {
   return n.Add("Reshape", {x, n.List({})}, {{"special_zero", false}});
 }
 
+// [a, b, c, d] with axis 2 becomes [a * b, c * d].
+//
+// 1. Axis at the rank: [-1, 1].
+// 2. The axis is the last one, whose extent is known: [-1, d].
+// 3. Axis 0: [1, -1]. Axis 1: [0, -1], where 0 copies the extent.
+// 4. Otherwise the product of the extents before the axis is computed in the graph.
 ValueId Flattened(OnnxNode& n, ValueId x, int64_t axis) {
   if (axis < 0 || n.HasRank(x)) {
     const int rank = n.Rank(x);
@@ -175,6 +187,8 @@ ValueId Counting(OnnxNode& n, ValueId count) {
   return n.Add("Range", {n.Scalar(0), count, n.Scalar(1)}, {{"output_type", "i64"}});
 }
 
+// The number of the diagonal that each element lies on, column - row: for [2, 3] it is [[0, 1, 2],
+// [-1, 0, 1]].
 ValueId DiagonalNumbers(OnnxNode& n, ValueId x) {
   const ValueId row = Reshaped(n, Counting(n, ExtentOf(n, x, -2)), {-1, 1});
   return n.Add("Subtract", {Counting(n, ExtentOf(n, x, -1)), row});

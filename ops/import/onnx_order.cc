@@ -6,6 +6,16 @@
 //    attributes (loop bodies, branches) read from outside (AddFreeNames).
 // 3. Sort: among nodes whose sources are done, the first in the file comes next, so that a sorted
 //    file keeps its order. If nodes are left over, CycleError describes a cycle.
+//
+// Example: nodes of a file, in its order, and outputs {z}:
+//
+//   0: z = Add(y, y)    1: w = Exp(x)    2: y = Relu(x)
+//   needed: 0, 2        order: 2, 0      node 1 is dropped: no output needs w
+//
+// The second half of the file bounds what calls of functions may copy. An ONNX function is inlined
+// at each call, and functions may call others, so that a file of a few kilobytes could stand for
+// terabytes. CopiedBytes estimates what an inlined node takes, and AddCopied refuses files whose
+// copies are beyond 16 MiB and four times the file.
 #include "ops/import/onnx_order.h"
 
 #include <algorithm>
@@ -25,6 +35,8 @@ using Names = absl::flat_hash_set<std::string>;
 // bounded by what protobuf parses (100 messages).
 void AddFreeNames(const onnx::NodeProto& node, Names& free);
 
+// A name is free if it is read anywhere in the graph and defined nowhere in it. The order of the
+// nodes does not matter, since a graph that is not sorted yet is looked at, too.
 void AddFreeNames(const onnx::GraphProto& graph, Names& free) {
   Names defined;
   Names read;
@@ -101,6 +113,9 @@ class Order {
     }
   }
 
+  // Kahn's algorithm: waits[i] is the number of sources of node i that are not in `order` yet, and
+  // `ready` holds the nodes whose number is 0, the smallest index on top. Nodes on a cycle never
+  // get there.
   absl::StatusOr<std::vector<int>> Sort() const {
     std::vector<std::vector<int>> readers(needed_.size());
     std::vector<size_t> waits(needed_.size(), 0);
@@ -186,6 +201,8 @@ absl::StatusOr<std::vector<int>> OrderOnnxNodes(const OnnxNodes& nodes, const Na
   return order.Sort();
 }
 
+// An initializer may have the name of an input, whose default value it is then; so the two lists
+// are checked each by itself.
 absl::StatusOr<Names> GivenNames(const onnx::GraphProto& graph) {
   Names names;
   for (const onnx::ValueInfoProto& input : graph.input()) {

@@ -23,8 +23,6 @@
 // A list is a chain of elements, each with the index of the one before it, so that appending to a
 // list that others hold costs nothing. Spend bounds the names that are copied and the steps along
 // lists: a small hostile file must not ask for much work.
-#include "ops/import/onnx_sequences.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -35,6 +33,7 @@
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
 #include "ops/import/onnx_messages.h"
+#include "ops/import/onnx_operators.h"
 
 namespace beamwright::ops {
 namespace {

@@ -10,8 +10,6 @@
 // 4. BuildGraph (ir_net.cc, ir_layers.cc) translates layer by layer. It does not stop at the first
 //    fault: AllFaults joins them to one message, with the layers of unknown types, so that a user
 //    sees all at once.
-#include "ops/import/openvino_ir.h"
-
 #include <algorithm>
 #include <pugixml.hpp>
 #include <string>
@@ -26,7 +24,7 @@
 #include "absl/strings/strip.h"
 #include "ops/base/status.h"
 #include "ops/graph/inference.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "ops/import/ir_graph.h"
 #include "ops/import/ir_net.h"
 

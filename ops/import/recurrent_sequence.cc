@@ -8,6 +8,15 @@
 // ONNX's gates are brought into the order of the cells (Gates, Bias, Peepholes), and states that
 // are not given begin at zero (InitialState). Quantised weights (AddQuantisedBody) multiply as
 // integers, the product of X before the loop. Lengths make it a loop that holds its items.
+//
+// Layouts of x and y (T time, B batch, D directions, H hidden), and of the states:
+//
+//   kOnnx             x [T, B, I]   y [T, D, B, H]   states [D, B, H]
+//   kOnnxBatchFirst   x [B, T, I]   y [B, T, D, H]   states [B, D, H]
+//   kOpenVino         x [B, T, I]   y [B, D, T, H]   states [B, D, H]
+//
+// ONNX's gates are in the order i o f c of an LSTM, so that {2, 0, 3, 1} of them is f i c o; z r h
+// of a GRU is the same.
 #include "ops/import/recurrent_sequence.h"
 
 #include <algorithm>
@@ -118,6 +127,9 @@ class SequenceLowering {
   }
 
   // Blocks of hidden_ rows each (elements, of a vector) in the order given.
+  //
+  // A matrix [gates * hidden, depth] is looked at as [gates, hidden, depth], whose first axis is
+  // picked in the new order.
   ValueId Blocks(ValueId data, const std::vector<int64_t>& order, bool is_matrix) {
     const ValueId blocks =
         add_.Reshape(data, is_matrix ? std::vector<int64_t>{NumGates(sequence_.cell), hidden_, -1}
@@ -134,7 +146,8 @@ class SequenceLowering {
     return is_onnx() && is_lstm() ? Blocks(one, {2, 0, 3, 1}, true) : one;
   }
 
-  // ONNX has a bias for the input's product and one for the state's; cells have their sum.
+  // ONNX has a bias for the input's product and one for the state's, one behind the other; cells
+  // have their sum. Of an LSTM (i o f c i o f c) the bias of f is the sum of blocks 2 and 6.
   ValueId Bias(int direction) {
     if (!sequence_.b.present()) {
       return ValueId();
@@ -306,6 +319,10 @@ class SequenceLowering {
   }
 
   // Outputs of the loop: y [T, B, H] or [B, T, H], h, c.
+  //
+  // The first input of the body is x, which is sliced, the next one or two are states; AddBody and
+  // AddQuantisedBody keep to that. A reversed loop slices from the last step to the first, and its
+  // output is put in the order of time again.
   ValueId AddLoop(int direction, bool reversed) {
     loop_ = Loop();
     loop_inputs_.clear();

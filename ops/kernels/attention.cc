@@ -27,7 +27,6 @@
 #include "ops/kernels/math.h"
 #include "ops/kernels/matmul.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/row_products.h"
 #include "ops/kernels/tiles.h"
 
 namespace beamwright::ops {

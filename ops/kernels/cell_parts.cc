@@ -57,6 +57,9 @@ void Apply(absl::Span<float> values, F f) {
 
 }  // namespace
 
+// Names count without case. alpha and beta are lists by the place of the activation; where a list
+// is shorter, the activation's default stays. Example: activations {"HardSigmoid", "Tanh"},
+// activations_alpha {0.25}: hard sigmoid with alpha 0.25 and beta 0.5, and tanh.
 absl::StatusOr<std::vector<Activation>> ParseActivations(const Attributes& attributes,
                                                          std::vector<std::string> defaults) {
   const size_t count = defaults.size();
@@ -134,6 +137,12 @@ void Activate(const Activation& activation, float clip, absl::Span<float> values
 
 namespace {
 
+// An LSTM's gates, element by element, with x the sums of the input, h those of the state, b bias:
+//
+//   f = sigmoid((xf + bf) + hf)      i = sigmoid((xi + bi) + hi)     in the order f, i, c, o in
+//   memory g = tanh((xc + bc) + hc)         o = sigmoid((xo + bo) + ho) cell' = f * cell + i * g
+//   hidden' = o * tanh(cell')
+//
 // The pointers of a lambda's captures are not restrict; those of these functions are, so that the
 // loops need no checks for overlap.
 template <bool kBias>
@@ -163,6 +172,12 @@ BW_ALWAYS_INLINE inline void LstmLoop(const CellSums& sums, const float* __restr
   }
 }
 
+// A GRU's gates with linear_before_reset, in the order z, r, h in memory. The state's part of h has
+// a separate bias, the fourth, which the reset gate scales too:
+//
+//   z = sigmoid((xz + bz) + hz)      r = sigmoid((xr + br) + hr)
+//   g = tanh((xh + bh) + r * (hh + bhh))
+//   hidden' = (1 - z) * g + z * hidden
 template <bool kBias>
 BW_ALWAYS_INLINE inline void GruLoop(const CellSums& sums, const float* __restrict old,
                                      int64_t count, float* __restrict new_hidden) {
@@ -284,6 +299,10 @@ absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
   return options;
 }
 
+// Extents that are not known yet are -1, and each input may make them known: X [rows, input], H and
+// C [rows, hidden], W [gates * hidden, input] (or [.., input + hidden] where R stands in it), R
+// [gates * hidden, hidden], B [bias size], P [3 * hidden]. Where X is a finished product, or the
+// gates' sums, its second extent is gates * hidden.
 absl::Status CellShapes(const CellOptions& options, absl::Span<const InputInfo> inputs,
                         absl::Span<ValueInfo> outputs) {
   const bool is_product = options.input_is_product || options.input_is_gates;

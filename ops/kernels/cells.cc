@@ -24,7 +24,6 @@
 #include "ops/kernels/cell_parts.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/plain_cell.h"
 #include "ops/kernels/strip_product.h"
 #include "ops/kernels/tiles.h"
 #include "ops/kernels/types.h"

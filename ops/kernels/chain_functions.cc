@@ -5,12 +5,11 @@
 // Loops are functions with __restrict parameters, as a lambda's captures cannot be, and are
 // compiled for each instruction set (Vectorized). AddAndClamp and ApplyHardSwish are the most
 // frequent ends of convolutions in one loop each.
-#include "ops/kernels/chain_functions.h"
-
 #include <cmath>
 
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/elementwise_chain.h"
 #include "ops/kernels/math.h"
 
 namespace beamwright::ops {

@@ -21,7 +21,6 @@
 #include <atomic>
 #include <optional>
 
-#include "ops/kernels/convolution_tiles.h"
 #include "ops/kernels/float_convolution.h"
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/parallel.h"

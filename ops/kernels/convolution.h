@@ -16,7 +16,7 @@ namespace beamwright::ops {
 // data [N, C, spatial..], filter [C_out, C, spatial..] or with groups [G, C_out/G, C/G, spatial..].
 extern const OperatorCode kConvolution;
 extern const OperatorCode kGroupConvolution;
-// A convolution with what follows it (ops/kernels/convolution_tiles.h), f32 alone. In no file:
+// A convolution with what follows it (ops/kernels/float_convolution.h), f32 alone. In no file:
 // passes make it. Inputs: data, filter, constants of the chain; attributes: the convolution's,
 // `grouped`, and those of the chain, whose value 0 is the convolution.
 inline constexpr char kConvolutionChainName[] = "ConvolutionChain";

@@ -7,6 +7,11 @@
 //    input channel and each element of the filter, whole rows of the input to rows of the output,
 //    shifted and `stride` apart. An element's sum has the same order whatever the number of
 //    threads.
+//
+// Example in one dimension: input [a, b], filter [p, q, r], stride 2. The output has (2 - 1) * 2 +
+// 3 = 5 elements:
+//
+//   a * [p, q, r, 0, 0] + b * [0, 0, p, q, r] = [ap, aq, ar + bp, bq, br]
 #include <algorithm>
 
 #include "ops/kernels/convolution.h"

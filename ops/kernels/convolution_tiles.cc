@@ -14,13 +14,12 @@
 //    lines of the tile are several segments.
 //
 // A convolution with a window of 1 and stride 1 reads the data in place.
-#include "ops/kernels/convolution_tiles.h"
-
 #include <algorithm>
 #include <limits>
 
 #include "ops/base/status.h"
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/float_convolution.h"
 #include "ops/kernels/kernels.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_product.h"

@@ -59,7 +59,7 @@ extern const OperatorCode kConvert;      // to attribute destination_type
 extern const OperatorCode kConvertLike;  // data, like: to the type of like
 
 // ln(1 + e^x) as exports spell it in several nodes, as one function with the bits of those nodes
-// (ops/passes/softplus_fusion.cc): StableSoftPlus and GuardedSoftPlus, operators in no file.
+// (ops/passes/elementwise_fusion.cc): StableSoftPlus and GuardedSoftPlus, operators in no file.
 
 inline constexpr char kStableSoftPlusName[] = "StableSoftPlus";
 inline constexpr char kGuardedSoftPlusName[] = "GuardedSoftPlus";

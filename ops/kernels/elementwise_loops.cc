@@ -7,6 +7,12 @@
 //    innermost loop is as long as it can be; axes of extent 1 disappear.
 // 3. ForEachRow visits the innermost rows in row-major order. It keeps one offset for each operand
 //    and carries from axis to axis like an odometer, without a division.
+//
+// Example: [2, 3, 4] + [3, 1]. The strides by axis are {12, 4, 1} and {0, 1, 0}. No neighbours
+// merge: the row of 4 is walked by 1 in the first operand and stays in the second. For [2, 3, 4] +
+// [2, 3, 4] all axes become one of 24 elements, and for [2, 3, 4] + [3, 4] two, of 2 and 12.
+//
+// The functions of one operand that are exact follow behind (UnaryOp, NotOp, ClassifyOp).
 #include "ops/kernels/elementwise_loops.h"
 
 #include <algorithm>
@@ -40,7 +46,8 @@ BroadcastPlan::BroadcastPlan(absl::Span<const int64_t> out,
   for (size_t k = 0; k < kMaxOperands; ++k) {
     full[k] = k < shapes.size() ? StridesOf(shapes[k], out.size()) : Shape(out.size(), 0);
   }
-  // From the innermost axis outwards; reversed at the end.
+  // From the innermost axis outwards; reversed at the end. An axis merges with the one inside it if
+  // one step on it is as far as all steps on the other, in every operand.
   for (size_t axis = out.size(); axis-- > 0;) {
     if (out[axis] == 1) {
       continue;
@@ -83,6 +90,7 @@ void BroadcastPlan::ForEachRow(
   for (int64_t done = 0; done < total; done += dims[inner]) {
     row(done, dims[inner], offsets, steps);
     for (size_t axis = inner; axis-- > 0;) {
+      // Where an axis is at its end it goes back to its begin, and the next one outwards steps.
       const bool carry = ++index[axis] == dims[axis];
       for (size_t k = 0; k < kMaxOperands; ++k) {
         offsets[k] += carry ? -strides[k][axis] * (dims[axis] - 1) : strides[k][axis];

@@ -8,6 +8,9 @@
 // offsets, which come from requests.
 //
 // Weights are for sums only, as the operators are defined.
+//
+// Example with offsets: indices {4, 1, 7, 7}, offsets {0, 1, 1}, default_index 2. Bag 0 is row 4,
+// bag 1 is empty and so row 2, bag 2 is rows 1 + 7 + 7.
 #include "absl/strings/ascii.h"
 #include "ops/kernels/embedding_sum.h"
 #include "ops/kernels/inputs.h"
@@ -180,6 +183,7 @@ struct PackedOp {
     return absl::OkStatus();
   }
 
+  // Packed: a bag is a row of the indices, so bags are rows where the indices are.
   static RowInfo Rows(const Node&, absl::Span<const RowInfo> rows,
                       absl::Span<const InputInfo> inputs) {
     if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {

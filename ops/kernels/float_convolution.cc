@@ -23,8 +23,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/kernels/convolution_tiles.h"
-#include "ops/kernels/float_convolution.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_product.h"
 #include "ops/kernels/tiles.h"

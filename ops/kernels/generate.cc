@@ -25,6 +25,9 @@ namespace {
 constexpr int64_t kMostElements = int64_t{1} << 48;
 
 // start, stop and step as the output's type sees them: integers exactly, floats as f64.
+//
+// Example of the integers: start 2, stop 11, step 3 of i64 are 2, 5, 8: three elements. They are
+// computed in 128 bits, so that stop - start cannot overflow whatever the type is.
 template <typename Number>
 struct Bounds {
   Number start = 0;
@@ -169,6 +172,8 @@ struct RangeOp {
     return absl::OkStatus();
   }
 
+  // Each element is start + i * step, not the sum of i steps: its error does not grow with i. f16
+  // and bf16 are computed in f64 and rounded once.
   static absl::Status Compute(Options, const ExecutionContext&,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     Tensor& output = outputs[0];
@@ -241,6 +246,8 @@ struct EyeOp {
     return absl::OkStatus();
   }
 
+  // Row i of a matrix has its one at column i + diagonal, if there is such a column: a diagonal of
+  // 1 is the one above the main diagonal. Zeros of all types have zero bytes, hence memset.
   static absl::Status Compute(Options dtype, const ExecutionContext&,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     Tensor& output = outputs[0];
@@ -272,6 +279,10 @@ struct NonZeroOp {
   static absl::StatusOr<Options> Parse(const Node& node) { return ParseIndexType(node); }
 
   // Calls found(position) for each element that is not 0, in row-major order. NaN is not 0.
+  //
+  // A position counts elements from 0; Compute turns it into coordinates from the last axis to the
+  // first. Example: [2, 3] with elements 0 7 0 / 0 0 9 has positions 1 and 5, so the result is [[0,
+  // 1], [1, 2]]: a line of rows, a line of columns.
   template <typename Found>
   static void ForEachNonZero(const Tensor& data, Found found) {
     VisitDType(data.dtype(), [&](auto type) {
@@ -384,6 +395,10 @@ struct OneHotOp {
     return absl::OkStatus();
   }
 
+  // The indices are [outer, inner] around the new axis, the output [outer, depth, inner]: index
+  // number i = outer * inner_extent + inner writes place (outer * depth + index) * inner_extent +
+  // inner. With indices [2, 3], axis 1 and depth 4, index number 4, at (1, 1), whose value is 2,
+  // writes place (1 * 4 + 2) * 3 + 1 = 19 of [2, 4, 3].
   static absl::Status Compute(const Options& options, const ExecutionContext&,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     const Tensor& indices = *inputs[0];

@@ -3,6 +3,13 @@
 // (ReadInts, ReadInt, ReadAxes); and arithmetic on extents that may be unknown (BroadcastPartial,
 // MergeExtents, PartialProduct). Errors name the input, since a user sees them with the node's name
 // before.
+//
+// Example: BroadcastPartial of [?, 1, 8] and [5, ?] is [?, 5, 8]: from the right, 8 meets ?, which
+// can only be 1 or 8; 1 meets 5; and ? meets nothing, which counts as 1. MergeExtents of ? and 5 is
+// 5.
+//
+// The second part is about rows: how operators say which rows their outputs belong to (from
+// RowsWithoutRows on).
 #include "ops/kernels/inputs.h"
 
 #include <limits>
@@ -70,6 +77,8 @@ absl::StatusOr<bool> ReadInts(const InputInfo& input, absl::string_view name, In
   return true;
 }
 
+// The length is checked as early as it is known, so that a graph with a wrong one is refused at
+// load.
 absl::StatusOr<std::optional<int64_t>> ReadInt(const InputInfo& input, absl::string_view name) {
   Ints values;
   BW_ASSIGN_OR_RETURN(const bool known, ReadInts(input, name, values));
@@ -145,6 +154,9 @@ absl::StatusOr<Ints> NormalizeAxes(absl::Span<const int64_t> axes, int rank) {
   return result;
 }
 
+// IntAt for types that it does not read itself (inputs.h). A u64 above the greatest int64 becomes
+// that greatest value, which is outside of every axis, so that it cannot wrap around to a valid
+// index.
 int64_t OtherIntAt(const Tensor& tensor, int64_t i) {
   return VisitDType(tensor.dtype(), [&](auto type) -> int64_t {
     using T = decltype(type);
@@ -262,6 +274,10 @@ std::optional<RowInfo> RowsWithoutRows(absl::Span<const RowInfo> rows) {
   return has_extent ? kExtentRows : kFixedRows;
 }
 
+// Example: rows on axis 0 of [rows, 8] are at distance 2 from the right. Added to [rows, 1] they
+// stay rows on axis 0; added to a fixed [8] too, which has no such axis; added to a fixed [4, 8]
+// they are mixed, since the number of rows would have to be 4; added to [8, rows] they are mixed,
+// as the rows of both lie on different axes.
 RowInfo ElementwiseRows(const Node&, absl::Span<const RowInfo> rows,
                         absl::Span<const InputInfo> inputs) {
   if (const auto simple = RowsWithoutRows(rows); simple.has_value()) {

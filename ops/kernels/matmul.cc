@@ -5,7 +5,7 @@
 //    applied to each panel of the result while it is in the cache (Finish).
 // 2. MultiplyF32: both operands are computed, as in attention. PlanProduct lists the pairs of
 //    matrices that are multiplied. The pairs are sorted by their second matrix, so that rows which
-//    meet the same matrix are computed together, at most kMostFewRows at a time (row_products.h):
+//    meet the same matrix are computed together, at most kMostFewRows at a time (row_products.cc):
 //    in a step, all hypotheses of a request read its keys once.
 // 3. Multiply, for other types: a plain loop for each row; integers wrap.
 //
@@ -25,7 +25,6 @@
 #include "ops/kernels/inputs.h"
 #include "ops/kernels/packed_matmul.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/row_products.h"
 #include "ops/kernels/shared_weights.h"
 #include "ops/kernels/tiles.h"
 #include "ops/kernels/types.h"

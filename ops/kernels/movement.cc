@@ -141,6 +141,7 @@ absl::StatusOr<int> SplitAxis(absl::Span<const InputInfo> inputs) {
   return NormalizeAxis(*axis, inputs[0].shape.rank());
 }
 
+// Without the axis each part has open extents, of as many axes as the data.
 void SetParts(const InputInfo& data, int axis, absl::Span<const int64_t> lengths,
               absl::Span<ValueInfo> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -254,7 +255,8 @@ struct VariadicSplitOp {
 struct TransposeOp {
   using Options = NoOptions;
   static absl::StatusOr<Options> Parse(const Node&) { return Options{}; }
-  // The permutation; an empty list means reversed.
+  // The permutation; an empty list means reversed. Axis i of the result is axis order[i] of the
+  // data: {2, 0, 1} makes [c, a, b] of [a, b, c].
   static absl::StatusOr<Ints> Order(Ints order, int rank) {
     if (order.empty()) {
       for (int axis = rank - 1; axis >= 0; --axis) {
@@ -292,6 +294,8 @@ struct TransposeOp {
     outputs[0].shape = PartialShape(std::move(dims));
     return absl::OkStatus();
   }
+  // The result is dense; the data is read with its strides in the new order. For [2, 3] transposed
+  // the strides {3, 1} become {1, 3}.
   static absl::Status Compute(const Options&, const ExecutionContext&,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     Ints order;
@@ -321,6 +325,7 @@ struct TransposeOp {
     if (!normal.ok()) {
       return kMixedRows;
     }
+    // Rows on axis a of the data are where the order names a.
     const auto place = std::find(normal->begin(), normal->end(), rows[0].axis);
     return RowsAt(static_cast<int>(place - normal->begin()), rows[0].factor);
   }

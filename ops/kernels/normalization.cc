@@ -108,6 +108,9 @@ class Groups {
   }
 
   // Calls group(at, count) for each, where at(i) is the offset of its i-th element.
+  //
+  // Groups are shared among threads, never the elements of one group: its sum has one order. Some
+  // four operations for each element are the work by which the number of threads is chosen.
   template <typename Group>
   void ForEach(int num_threads, Group group) const {
     const int64_t count = static_cast<int64_t>(elements_.size());
@@ -150,6 +153,8 @@ struct BatchNormOp {
     return absl::OkStatus();
   }
 
+  // Data [N, C, ...] are N * C planes of one channel each, whose elements lie together; each plane
+  // has one scale. `size` is the number of elements of a plane.
   static absl::Status Compute(const Options& epsilon, const ExecutionContext& context,
                               absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs) {
     const bool old = inputs[0]->rank() == 1;
@@ -240,6 +245,8 @@ absl::Status AxesShapes(const AxesOptions& options, absl::Span<const InputInfo> 
   return absl::OkStatus();
 }
 
+// Rows stay apart if the axis that counts them is not reduced: then each group holds elements of
+// one row.
 RowInfo AxesRows(const AxesOptions& options, absl::Span<const RowInfo> rows,
                  absl::Span<const InputInfo> inputs) {
   const absl::StatusOr<std::optional<Ints>> axes = AxesOf(options, inputs);

@@ -35,7 +35,6 @@
 #include "ops/base/check.h"
 #include "ops/base/memory.h"
 #include "ops/kernels/int8_strip_product.h"
-#include "ops/kernels/packed_matmul.h"
 #include "ops/kernels/parallel.h"
 #include "ops/kernels/strip_prefetch.h"
 #include "ops/kernels/strip_product.h"

@@ -21,16 +21,15 @@
 //
 // The order of additions is fixed, since fused cells (cells.h) must give the same bits: the
 // product of X, then the bias, then the product of H.
-#include "ops/kernels/plain_cell.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "ops/base/step_profile.h"
 #include "ops/base/vector_isa.h"
+#include "ops/kernels/cell_parts.h"
 #include "ops/kernels/inputs.h"
+#include "ops/kernels/matmul.h"
 #include "ops/kernels/parallel.h"
-#include "ops/kernels/row_products.h"
 #include "ops/kernels/shared_weights.h"
 #include "ops/kernels/tiles.h"
 

@@ -10,6 +10,12 @@
 //    f32 before (operator_code.h).
 // 4. Sums of at most kFew floats, such as the taps of a convolution, have loops across results
 //    (SumFewAcross): the same additions, vectorized over the results.
+//
+// Example: [2, 3, 4] over axes 0 and 2 has kept extents {3} with strides {4}, reduced extents {2,
+// 4} with strides {12, 1}. Result j takes elements 4 j + 12 a + b; element number i = 4 a + b goes
+// to lane i.
+//
+// Softmax is at the end of the file.
 #include "ops/kernels/reduce.h"
 
 #include <algorithm>
@@ -94,6 +100,10 @@ A Term(A value) {
 }
 
 // One element of the result: element i of the reduced axes (row-major) goes to lane i mod kLanes.
+//
+// Whole groups of kLanes in a run that begins at lane 0 are a loop that the compiler vectorizes;
+// what is left goes element by element to the lanes that follow, so that the lane of an element is
+// the same either way. The tree at the end joins lanes i and i + 8, then i and i + 4, and so on.
 template <typename T, Function kFunction>
 typename AccumulatorOf<T>::type ReduceOne(const T* data, const StridedAxes& reduced) {
   using A = typename AccumulatorOf<T>::type;
@@ -177,6 +187,9 @@ void SumFewAcross(const StridedAxes& reduced, const float* data, int64_t count, 
   kByCount[reduced.count](data, reduced.strides[0], count, out);
 }
 
+// Results are in the order of the kept axes, so `out` only moves forward. For each result: a few
+// floats side by side (SumFew), or any number (ReduceOne). Where results lie side by side and each
+// has a few floats, a whole run of results is one loop (SumFewAcross).
 template <typename T, Function kFunction>
 absl::Status ReduceAll(const Tensor& input, const Plan& plan, Tensor& output) {
   using A = typename AccumulatorOf<T>::type;
@@ -389,6 +402,8 @@ BW_ALWAYS_INLINE inline void SoftmaxSlice(const T* in, T* out, int64_t count, in
   }
 }
 
+// Slices are numbered as the elements of the other axes: with [2, 3, 4] and axis 1, count is 3 and
+// stride 4, and slice 5 begins at 5 / 4 * 12 + 5 % 4 = 13.
 template <typename T, bool kLog>
 absl::Status SoftmaxAll(const Tensor& input, int axis, Tensor& output) {
   const int64_t count = input.dim(axis);

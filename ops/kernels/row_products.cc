@@ -15,12 +15,11 @@
 //
 // Every variant computes the chain of PlainDots or PlainSums, so that bits do not depend on the
 // machine or on the rows.
-#include "ops/kernels/row_products.h"
-
 #include <algorithm>
 
 #include "ops/base/vector_isa.h"
 #include "ops/kernels/math.h"
+#include "ops/kernels/matmul.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

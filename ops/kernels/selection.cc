@@ -4,6 +4,9 @@
 // the product of the extents behind the axis. Line s begins at element s / stride * count * stride
 // + s % stride. Each line is computed by itself, so that threads take lines and rows of requests
 // stay apart unless they lie on the axis.
+//
+// Example: data [2, 3, 4] along axis 1 are 8 lines of 3 elements, 4 apart; line 5 begins at 5 / 4 *
+// 12 + 5 % 4 = 13.
 #include "ops/kernels/selection.h"
 
 #include <algorithm>

@@ -53,6 +53,8 @@ Range TakeRange(int64_t start, int64_t stop, int64_t step, int64_t extent) {
   return range;
 }
 
+// Example: [4, 10] with rows 1 to 2 and columns 7, 9 begins at 1 * 10 + 7, and has extents {2, 2}
+// with strides {10, 2}.
 void CopyRanges(const Tensor& data, absl::Span<const Range> ranges, Tensor& output) {
   const Shape dense = DenseStrides(data.shape());
   Shape extents;
@@ -242,6 +244,9 @@ struct StridedSliceOp {
     return absl::OkStatus();
   }
 
+  // Example: data [2, 3, 4, 5], begin {1, ..., 0} with shrink_axis_mask {1, 0, 0} and ellipsis_mask
+  // {0, 1, 0}, end {.., .., 2}: axis 0 is dropped at index 1, the ellipsis takes axes 1 and 2, axis
+  // 3 is cut to 0 and 1. The result is [3, 4, 2].
   static absl::StatusOr<Plan> Resolve(const Options& options, absl::Span<const InputInfo> inputs) {
     Plan plan;
     Lists lists;

@@ -21,6 +21,11 @@
 //
 // A value's sums have the same order whichever thread or block has it, so that bits do not depend
 // on the batch.
+//
+// Shapes: a state [rows, heads, m, n], with m and n keys and values in either order; keys, queries,
+// erase and write a vector of keys for each row and head, values and rates one of values, decay a
+// number, a vector or a matrix for each. `read` is [rows, heads, values]. For a state of 64 keys
+// and 128 values in f32 a head has 32 KiB, which is read and written once.
 #include "ops/kernels/state_update.h"
 
 #include <algorithm>
@@ -275,6 +280,9 @@ void UpdateAs(const Head& head, bool keys_last, int64_t first, int64_t last) {
 }
 
 // Values [first, last) of a head.
+//
+// A decay that is the same along a line (one number, or one for each line) is a factor in a
+// register; only one that differs within the line is read next to the state.
 void Update(const Options& options, const Head& head, int64_t first, int64_t last) {
   const bool decays = head.decay != nullptr && head.decay_n != 0;
   const auto run = [&](auto sum, auto delta, auto pair) {
@@ -401,6 +409,8 @@ struct Operand {
   }
 };
 
+// Axes that an operand lacks, or whose extent is 1, have stride 0: every row or head reads the same
+// part.
 Operand OperandOf(const Tensor* tensor, int state_rank) {
   Operand operand;
   if (tensor == nullptr) {
@@ -460,6 +470,13 @@ class StateUpdateKernel final : public Kernel, public RowSourceKernel {
   }
 
  private:
+  // A task is a chunk of values of one head of a group: a family of rows, or a row where there are
+  // no families. A chunk has 16,384 elements of the state or more, and a multiple of 64 values, so
+  // that blocks of UpdateColumns are whole.
+  //
+  // The rows of a family are one task's, one after the other: all read one state, and the last may
+  // write over it, which so has been read by then. With last_rows a row has several positions: the
+  // first reads the family's state, each other one what the position before it wrote.
   void UpdateRows(const ExecutionContext& context, absl::Span<const Tensor* const> inputs,
                   const RowSources& sources, const Shape& shape, absl::Span<Tensor> outputs) const {
     constexpr int64_t kChunk = 16384;   // elements of a state that a thread takes at least

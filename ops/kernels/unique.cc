@@ -7,6 +7,10 @@
 //
 // The number of kinds depends on the elements: if the data are known at load, the shapes are known
 // too; else they are open, and all rows are computed together (ExtentRows).
+//
+// Example: the elements 5 2 5 7 2, sorted. The kinds are 2, 5, 7; first occurrences 1, 0, 3; the
+// kind of each element 1 0 1 2 0; numbers 2, 2, 1. In the order of occurrence the kinds are 5, 2,
+// 7.
 #include <algorithm>
 #include <numeric>
 #include <optional>

@@ -9,6 +9,19 @@
 //    runs the stage's instructions over them (RunPosition), and puts the results back (PutRows).
 // 4. RunPagedUpdate: a stage of a single state update in pages is left to the kernel, which goes
 //    through the positions of a row itself.
+//
+// An example: two requests, of which the first reads a prompt of three tokens and the second one
+// token. The step has four rows, with the parents 0, kRowBefore, kRowBefore, 1.
+//
+//   row                     0    1    2    3
+//   request                 a    a    a    b
+//   position                0    1    2    0
+//   positions               [0, 3], [1], [2]      rows by position
+//   first_parents           0, 1                  a chain's first row continues an old row
+//   last_rows               2, 3                  a chain's last row is continued by the next step
+//
+// Products with weights run once, over [4, width]. A cell runs three times: over rows 0 and 3, then
+// row 1, then row 2.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -45,6 +58,10 @@ bool AreConsecutive(absl::Span<const int32_t> rows) {
 }
 
 // The rows `list` (ascending) of `value`, less `back`: a view where it can be one.
+//
+// `back` is 1 where a position reads what the position before gave: row r then reads row r - 1.
+// Rows on axis 0 that follow each other are a view without a copy, which is the usual case of one
+// request; all others are gathered block by block.
 void TakeRows(const Tensor& value, int axis, int64_t factor, absl::Span<const int32_t> list,
               int32_t back, Tensor& out) {
   if (axis == 0 && AreConsecutive(list)) {
@@ -81,6 +98,7 @@ void PutRows(const Tensor& part, int axis, int64_t factor, absl::Span<const int3
 
 }  // namespace
 
+// Without any kRowBefore the lists stay empty, and the step runs as usual.
 void LoopBody::ListPositions(const RowStep& step, RowScratch& scratch) {
   scratch.first_parents.clear();
   scratch.last_rows.clear();
@@ -194,6 +212,12 @@ RowSources LoopBody::PageSources(size_t state, size_t position, RowScratch& scra
   return sources;
 }
 
+// 1. The values that the stage reads are cut to the rows of the position.
+// 2. Its instructions run, on the slots of scratch.in_order, where all values have these
+//    rows alone.
+// 3. Results that others read are put back among all rows. The first position makes the memory for
+//    all of them: position 0 has a row of every chain, so the shape of a row is known from it. A
+//    later position must give the same shape.
 absl::Status LoopBody::RunPosition(const ExecutionContext& context,
                                    const PositionPlan::Stage& stage, size_t position,
                                    RowScratch& scratch) const {
@@ -241,6 +265,9 @@ absl::Status LoopBody::RunPosition(const ExecutionContext& context,
   return absl::OkStatus();
 }
 
+// Position 0 reads the states that the step was given, position p the next values of position p -
+// 1, which lie one row before (`back` of TakeRows). States in pages are read and written by the
+// kernel itself.
 absl::Status LoopBody::RunInOrder(const ExecutionContext& context, const RowStep& step,
                                   const PositionPlan::Stage& stage, RowScratch& scratch) const {
   Slots& slots = scratch.in_order;

@@ -17,6 +17,14 @@
 //
 // A step that was interrupted is made again: RestoreStates makes the gathered states the rows' own,
 // so that the rows which remain are each their own parent.
+//
+// An example: request a has two rows and b one; a's rows both continue its old row 0, b has just
+// joined.
+//
+//   rows of the step      0  1  2
+//   parents               0  0  2         2 is beyond the two old rows of a: b's start state
+//   families              {0, 1}, {2}     rows with one parent
+//   units, separable      [0, 2) of a, [2, 3) of b
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -46,6 +54,9 @@ Tensor SliceRows(const Tensor& tensor, int axis, int64_t begin, int64_t end) {
 
 }  // namespace
 
+// Row i of `out` is row parents[i] of `old`; parents from old's number of rows on are start states.
+// False where shapes differ. A row that continues the row before it (kRowBefore) is filled in
+// later, from that row.
 bool GatherRows(const Tensor& old, absl::Span<const std::vector<Tensor>* const> starts,
                 size_t state, absl::Span<const int32_t> parents, Tensor& out) {
   const Tensor& model = old.has_value() ? old : (*starts[0])[state];
@@ -74,6 +85,9 @@ bool GatherRows(const Tensor& old, absl::Span<const std::vector<Tensor>* const> 
   return true;
 }
 
+// Units of separable rows use the request's slots. Otherwise each row gets a copy of them, whose
+// tensors are shared; the pointers to copies are set at the end, since the vector of copies moves
+// while it grows.
 void LoopBody::MakeUnits(const RowStep& step, RowScratch& scratch) const {
   scratch.units.clear();
   scratch.copies.clear();
@@ -95,6 +109,9 @@ void LoopBody::MakeUnits(const RowStep& step, RowScratch& scratch) const {
   }
 }
 
+// Before each instruction its inputs are put into the unit's slots: of values of all rows a view of
+// the unit's rows. A value of the request that has one row is repeated for all rows of the unit,
+// unless the operator broadcasts.
 absl::Status LoopBody::RunUnit(const ExecutionContext& context, const RowPlan::Segment& segment,
                                const Unit& unit, const Slots& rows) const {
   Slots& slots = *unit.slots;
@@ -161,6 +178,8 @@ absl::Status LoopBody::RunPerRequest(const ExecutionContext& context,
   return absl::OkStatus();
 }
 
+// Parts are joined along axis 0. Where their other axes differ, as with sources of different
+// lengths, the value has no form for all rows, and whatever reads it runs per request.
 void LoopBody::Join(const RowPlan::Segment& segment, absl::Span<const Unit> units,
                     Slots& rows) const {
   for (const int slot : segment.joined) {
@@ -482,6 +501,9 @@ void LoopBody::RestoreStates(RowScratch& scratch, std::vector<Tensor>& states) c
   }
 }
 
+// Two instructions may be left to the kernel that reads them: a look-up of rows of a table, and the
+// copy of a state for each row of a family. The kernel then reads the table or the parent's state
+// in place (RowSources).
 absl::Status LoopBody::RunOverRows(const ExecutionContext& context, size_t instruction,
                                    RowScratch& scratch) const {
   const std::vector<Program::Instruction>& instructions = step_program_.instructions();

@@ -9,14 +9,20 @@
 // 5. LeavingItems, for items sorted by length: rows whose items have ended are at the end of the
 //    batch, so the batch becomes smaller (Enter, Leave) instead of computing rows that are then
 //    thrown away; Finish puts the last states in order.
-#include "ops/loop/loop_items.h"
-
+//
+// LeavingItems by example, lengths 4, 4, 2, 1, by position:
+//
+//   forwards     0: 4 rows    1: 3 rows    2: 2 rows    3: 2 rows      rows leave, their states are
+//   kept backwards    3: 2 rows    2: 2 rows    1: 3 rows    0: 4 rows      rows come, with their
+//   start states
+//
+// HoldRows of the same at position 1 keeps row 3 as it was, and takes rows 0 to 2 from the step.
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "ops/base/status.h"
-#include "ops/loop/loop_parts.h"
+#include "ops/loop/sequence_driver.h"
 #include "ops/tensor/tensor_memory.h"
 
 namespace beamwright::ops {
@@ -199,6 +205,7 @@ absl::StatusOr<Tensor> StackItems(const std::vector<Tensor>& items, int axis, in
   return result;
 }
 
+// Falling lengths, of which the first is the whole extent: some row takes part at every position.
 bool LeavingItems::AreSorted(absl::Span<const int64_t> lengths, int64_t extent) {
   return !lengths.empty() && lengths.front() == extent &&
          std::is_sorted(lengths.rbegin(), lengths.rend());

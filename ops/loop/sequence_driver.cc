@@ -11,6 +11,11 @@
 // Items of different lengths in one batch take one of three ways: states of items that have ended
 // are held (HoldRows, Items::kHeld), items that are sorted by length leave the batch
 // (LeavingItems), or each item is run alone (RunApart, Items::kApart).
+//
+// Shapes, for a loop over 5 time steps of 3 items with 8 features and a state of 4: the sliced
+// input is [5, 3, 8] (axis 0), a slice [1, 3, 8] or, where the axis is dropped, [3, 8]; the state
+// is [3, 4] before and after each iteration; an output that is joined along a new axis 0 is [5, 3,
+// 4].
 #include "ops/loop/sequence_driver.h"
 
 #include <algorithm>
@@ -20,10 +25,7 @@
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "ops/compile/row_follower.h"
-#include "ops/loop/cell_loop.h"
 #include "ops/loop/loop_body.h"
-#include "ops/loop/loop_items.h"
-#include "ops/loop/loop_parts.h"
 
 namespace beamwright::ops {
 namespace {
@@ -32,6 +34,8 @@ using Items = Loop::Items;
 
 class LoopKernel : public Kernel {
  public:
+  // What a run reads of the node's inputs is noted here (NeedsInput): an invariant that the body
+  // does not read, since its kernels have packed it, need not be kept by the program.
   LoopKernel(const KernelRequest& request, std::unique_ptr<LoopBody> body, bool condition_stays)
       : node_(request.node),
         operators_(&request.operators),
@@ -164,6 +168,12 @@ class LoopKernel : public Kernel {
     std::optional<LeavingItems> leaving;  // if the body sees only those that take part
   };
 
+  // The first iteration always runs by StepWhole, as it alone finds shapes and makes the outputs'
+  // memory. After it CellLoop takes over the others if the body is one cell, nothing ends at
+  // different lengths, and the number of iterations is known.
+  //
+  // States before the step are copied (`before`) only where items may have ended: their states are
+  // put back by Collect. A copy shares the elements, so it costs no time in proportion to them.
   absl::Status Iterate(Iterations& run, const std::vector<Tensor>& values,
                        std::vector<Tensor>& results) const {
     std::vector<Tensor> invariants;
@@ -216,6 +226,7 @@ class LoopKernel : public Kernel {
     return absl::OkStatus();
   }
 
+  // Once an iteration. A single iteration that takes long is not interrupted.
   static absl::Status CheckInTime(const Iterations& run, int64_t iteration) {
     BW_RETURN_IF_ERROR(run.context.CheckInterruption());
     if (run.context.deadline != absl::InfiniteFuture() && SteadyNow() > run.context.deadline) {

@@ -24,7 +24,6 @@
 #include "ops/compile/filled_values.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/shape_targets.h"
-#include "ops/compile/whole_axes.h"
 #include "ops/passes/passes.h"
 
 namespace beamwright::ops {

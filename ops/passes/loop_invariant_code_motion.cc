@@ -7,7 +7,7 @@
 // One GEMM over all time steps reads W once; a product each step reads it again and again. Where
 // the input is narrower than the product it is transposed to [time, rows, width] first, so that the
 // part of a time step lies together and is not copied; not for a cell alone, which reads rows that
-// lie apart (ops/loop/cell_loop.h). A row of a packed product does not depend on
+// lie apart (ops/loop/sequence_driver.h). A row of a packed product does not depend on
 // the number of rows (docs/numerics.md). Loops inside bodies stay, and so do loops with a trip
 // count, a condition, or items that run separately. A search chooses its slices step by step: no
 // pass for it.
@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "ops/base/status.h"
-#include "ops/compile/cell_product.h"
 #include "ops/compile/extents.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/program.h"

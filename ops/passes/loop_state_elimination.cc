@@ -5,9 +5,12 @@
 //
 // As states, weights are not known when the body is compiled, and neither they nor the number can
 // be separated from what belongs to rows. Also in loops inside of bodies.
+//
+// Below: DropDeadOutputs, for outputs that nothing reads.
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "ops/compile/graph_copy.h"
 #include "ops/passes/passes.h"
@@ -173,6 +176,38 @@ class StateSimplifier {
 
 absl::StatusOr<bool> SimplifyStates(Graph& graph, GraphInfo& info, const PassContext& context) {
   return TakeChanged(StateSimplifier::Simplified(graph, info), graph, info, context);
+}
+
+// DropDeadOutputs: the second output of MaxPool goes where nothing reads it.
+//
+//   before: MaxPool -> values, indices    nothing reads the indices
+//   after:  MaxPool -> values
+//
+// The indices, where each maximum is, count from the first row: files declare them whether they are
+// read or not, and only where they are read do rows belong together.
+
+absl::StatusOr<bool> DropDeadOutputs(Graph& graph, GraphInfo& info,
+                                     const PassContext& /*context*/) {
+  bool any = false;
+  std::vector<bool> is_read(graph.nodes.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId& input : node.inputs) {
+      if (input.present() && input.output == 1) {
+        is_read[static_cast<size_t>(input.node)] = true;
+      }
+    }
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    if (node.op == "MaxPool" && node.outputs.size() == 2 && !is_read[i]) {
+      node.outputs.resize(1);
+      any = true;
+      if (!info.constants[i].empty()) {
+        info.constants[i].resize(1);
+      }
+    }
+  }
+  return any;
 }
 
 }  // namespace beamwright::ops

@@ -26,7 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/compile/graph_copy.h"
 #include "ops/compile/row_follower.h"
-#include "ops/compile/whole_axes.h"
+#include "ops/compile/shape_targets.h"
 #include "ops/graph/rewrite.h"
 #include "ops/passes/passes.h"
 

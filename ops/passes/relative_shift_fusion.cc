@@ -5,6 +5,13 @@
 //
 // So exporters write Transformer-XL's shift where they trace icefall's zipformer, over all axes in
 // front of the places joined into one, and split them again: none of these nodes keeps rows apart.
+//
+// Example with 3 time steps, 5 places and 3 keys. Row t of the scores is read at the places 2 - t,
+// 3 - t, 4 - t:
+//
+//   scores      a0 a1 a2 a3 a4        a2 a3 a4
+//               b0 b1 b2 b3 b4   ->   b1 b2 b3
+//               c0 c1 c2 c3 c4        c0 c1 c2
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -148,6 +155,11 @@ class ShiftFinder {
     return std::nullopt;
   }
 
+  // Goes from the Reshape behind the gather to the scores, and checks each node on the way:
+  //
+  // 1. Reshape(GatherElements(Reshape(scores), indices)) over the last axis.
+  // 2. All axes but the last come back as they were in the scores.
+  // 3. The indices are those of windows (KeysOf), as many as the scores have time steps.
   std::optional<Shift> ShiftAt(int index) const {
     const Node& apart = graph_.node(index);
     if (apart.op != "Reshape" || info_.IsKnown(index)) {

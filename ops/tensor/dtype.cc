@@ -1,6 +1,8 @@
 // Element types: sizes and names (kEntries), and conversions of f32 to and from the two types of 16
 // bits. ToHalf and ToBFloat16 round to nearest, ties to even; NaN stays NaN, and what is too large
 // becomes infinity.
+//
+// kEntries is in the order of the enumerators of DType, so that Find needs no search.
 #include "ops/tensor/dtype.h"
 
 #include <array>
@@ -63,6 +65,9 @@ bool IsInteger(DType dtype) {
   return dtype != DType::kUndefined && dtype != DType::kBool && !IsFloat(dtype);
 }
 
+// The exponent's bias is 15 in f16 and 127 in f32, hence 112 more; the mantissa moves up by 23 - 10
+// = 13 bits. Exponent 31 is infinity or NaN in f16, 255 in f32. Subnormal numbers of f16 are normal
+// ones of f32: each step that brings the leading one into place is one less in the exponent.
 float ToFloat(Half value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t exponent = (value.bits >> 10) & 0x1fu;
@@ -90,6 +95,10 @@ float ToFloat(Half value) {
 
 // Bits of f32: sign, 8 of exponent (bias 127), 23 of mantissa. Bits of f16: sign, 5 of exponent
 // (bias 15), 10 of mantissa. Rounding may carry into the exponent, which is then right as well.
+//
+// 0x47800000 is 65536, 0x38800000 is 2^-14, the smallest normal f16. Exponent 102 of f32 is 2^-25,
+// half of the smallest subnormal f16, 2^-24. The 65520 that lies between the largest f16, 65504,
+// and 65536 is a tie, and rounds up to infinity by the carry.
 Half ToHalf(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));

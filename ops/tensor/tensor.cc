@@ -22,6 +22,8 @@
 
 namespace beamwright::ops {
 
+// An extent of 0 does not hide that others are too large: [0, 2^40, 2^40] is refused, since a pass
+// that drops axis 0 would multiply the others.
 absl::StatusOr<int64_t> CheckedNumElements(absl::Span<const int64_t> shape) {
   constexpr int64_t kMost = int64_t{1} << 48;
   int64_t count = 1;
@@ -67,6 +69,7 @@ absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
+// As NumPy: [3, 1, 8] and [5, 1] are [3, 5, 8]. An extent of 0 with 1 gives 0.
 absl::StatusOr<Shape> BroadcastShapes(absl::Span<const int64_t> a, absl::Span<const int64_t> b) {
   const size_t rank = std::max(a.size(), b.size());
   Shape result(rank, 1);
@@ -114,6 +117,10 @@ inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFl
 
 // The f32 from which rounding on to 16 bits gives what rounding at once would: what lies between
 // two f32 becomes the one with an odd last bit, which is not a tie of the shorter format.
+//
+// Example: a little above halfway between two neighbours of f16, by less than an f32 can show.
+// Rounded to the nearest f32 it is the halfway point itself, a tie, and might be rounded down; the
+// odd f32 above it is rounded up, as the number is to be.
 float RoundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   if (!std::isfinite(nearest) || static_cast<double>(nearest) == value ||
@@ -198,6 +205,8 @@ Tensor Tensor::Zeros(DType dtype, Shape shape) {
   return result;
 }
 
+// The buffer stays if this tensor is the only owner, it is large enough, and its elements are not
+// deferred (tensor_memory.h). A view of rows gets the begin of the buffer again.
 void Tensor::Resize(DType dtype, const Shape& shape) {
   dtype_ = dtype;
   shape_ = shape;
@@ -219,6 +228,7 @@ Tensor Tensor::Reshaped(Shape shape) const {
   return result;
 }
 
+// A view: the same buffer, from row `begin` on.
 Tensor Tensor::Rows(int64_t begin, int64_t end) const {
   BW_DCHECK(rank() >= 1 && begin >= 0 && begin <= end && end <= dim(0));
   Tensor result = *this;
@@ -259,6 +269,7 @@ absl::StatusOr<std::vector<float>> ToFloat32(const Tensor& tensor) {
   return std::vector<float>(values.begin(), values.end());
 }
 
+// One loop for each pair of types, chosen by the two visits: 13 types, so 169 loops.
 absl::StatusOr<Tensor> Convert(const Tensor& tensor, DType dtype) {
   if (!tensor.has_value() || dtype == DType::kUndefined) {
     return Invalid("cannot convert a tensor without a type");

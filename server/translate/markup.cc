@@ -6,6 +6,13 @@
 // units back between what was kept.
 //
 // HTML need not be balanced and folds white space; XML must be balanced (Nest) and keeps it.
+//
+// Example, in HTML:
+//
+//   <p>Press <b>Start</b> now.</p><pre>x</pre>
+//
+//   kept "<p>"; unit 0: text "Press Start now.", element <b> around "Start"; kept "</p><pre>"; unit
+//   1: text "x"; kept "</pre>"
 #include "server/translate/markup.h"
 
 #include <algorithm>
@@ -98,6 +105,9 @@ class Parsing {
     at_ = end;
   }
 
+  // Characters become text, references the characters that they name; a reference that is not known
+  // is a single tag, which comes back as it was. Of HTML white space is one space, except within
+  // <pre>. Notes whether there was a letter: a byte from 0x80 on counts as one.
   void AddDecoded(absl::string_view text) {
     std::string decoded;
     const auto add = [&] {
@@ -164,6 +174,9 @@ class Parsing {
     return AddTag(tag);
   }
 
+  // In HTML a tag is inline if its name is on one of the lists or has a hyphen (custom elements);
+  // all others are blocks, which end the unit. In XML every tag is inline unless the request names
+  // it as splitting.
   absl::Status AddTag(const Tag& tag) {
     const std::string bytes(text_.substr(at_, tag.size));
     const bool is_void = tag.is_empty || (is_html_ && VoidNames().contains(tag.name));
@@ -217,6 +230,10 @@ class Parsing {
   }
 
   // The byte behind the end tag of the element that begins here; 0: it has none.
+  //
+  // Elements of one name nest, but for scripts, styles and text areas, whose content has no tags. A
+  // name whose end was searched for in vain is noted, so that many such tags do not each search the
+  // rest of the text.
   size_t EndOf(const Tag& tag) {
     if (unclosed_.contains(tag.name) || unclosed_.size() > kMaxNested) {
       return 0;

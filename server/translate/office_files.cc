@@ -1,3 +1,5 @@
+// The two halves of this file: the archive (ReadOfficeFile, WriteOfficeFile), and one of its XML
+// files as a Document (PartReader).
 #include "server/translate/office_files.h"
 
 #include <zip.h>
@@ -131,6 +133,9 @@ OfficeKind OfficeKindOf(v1::TextFormat format) {
                                          : OfficeKind::kNone;
 }
 
+// Bounds: the number of entries, before any is looked at; the bytes of all texts together, each
+// entry as far as is left of them. Names are distinct, since a reader and a writer could otherwise
+// mean different entries.
 absl::StatusOr<std::vector<OfficePart>> ReadOfficeFile(absl::string_view file, OfficeKind kind) {
   Source source;
   BW_ASSIGN_OR_RETURN(const Archive archive, Open(file, ZIP_RDONLY, source));
@@ -165,6 +170,9 @@ absl::StatusOr<std::vector<OfficePart>> ReadOfficeFile(absl::string_view file, O
   return parts;
 }
 
+// 1. Each part replaces its entry, with the entry's kind of compression and time.
+// 2. Closing the archive writes it into `source`, which outlives it.
+// 3. The bytes are read from `source`.
 absl::StatusOr<std::string> WriteOfficeFile(absl::string_view file,
                                             absl::Span<const OfficePart> parts) {
   Source source;
@@ -339,6 +347,8 @@ class PartReader {
   }
 
   // The children and the closing tag of an element whose opening tag was read.
+  //
+  // Recursive, hence the limit of kDeepest levels.
   absl::Status TakeContent(int depth, OfficeNode& node) {
     const size_t begin = at_ - node.open.size();
     if (depth > kDeepest) {

@@ -1,5 +1,15 @@
 // A paragraph of an office file as a unit: of WordprocessingML, whose runs hold the text, and of
 // OpenDocument.
+//
+// An example, with w:rPr of bold text shortened to B:
+//
+//   <w:p><w:r><w:t>Press </w:t></w:r><w:r>B<w:t>Start</w:t></w:r></w:p>
+//
+//   before    <w:p><w:r><w:t xml:space="preserve">
+//   unit      Press Start, with an element around Start that is written as
+//             </w:t></w:r><w:r>B<w:t xml:space="preserve"> and </w:t></w:r><w:r><w:t
+//             xml:space="preserve">
+//   behind    </w:t></w:r></w:p>
 #include "server/translate/office_paragraph.h"
 
 #include <algorithm>
@@ -64,6 +74,9 @@ class WordParagraph {
     return absl::StrCat("<w:r>", format, "<w:t xml:space=\"preserve\">");
   }
 
+  // Children become items: stretches of text, what a run holds besides text, links and other
+  // levels, and whole fields. False where fields are not balanced, and the paragraph stays as it
+  // is.
   bool ReadLevel(const OfficeNode& node, Level& level) {
     level.open = node.open;
     level.close = node.close;
@@ -89,6 +102,9 @@ class WordParagraph {
   }
 
   // What a run has of a field; `shown` gets the text of its result.
+  //
+  // A field is a stretch of runs: begin, its instruction, separate, its result, end. Fields nest;
+  // only the result of the outermost is shown to the model.
   static bool CountFields(const OfficeNode& run, int& depth, bool& is_result, std::string& shown) {
     for (const OfficeNode& child : run.children) {
       if (child.name == "w:t" && depth == 1 && is_result) {

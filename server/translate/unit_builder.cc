@@ -274,6 +274,8 @@ class Building {
     size_t event;  // that closes it; kNone: the end of the unit
   };
 
+  // A closing tag belongs to the last open tag of its name; tags that were opened after that one
+  // stay without their half, as in "<b><i>x</b>", where <i> is never closed.
   absl::Status FindHalves() {
     std::vector<size_t> open;
     for (size_t i = 0; i < events_.size(); ++i) {

@@ -10,6 +10,13 @@
 //   4. EndSource, EndWith: the source is answered, or the connection ends with a code.
 //
 // Watch looks after clients that have gone without a word; Leave is the server's drain.
+//
+// A client's messages, and the server's, for two sources on one connection:
+//
+//   binary   samples ...              text   {"text": "good", ...}     what is stable, as it comes
+//   binary   samples ...              text   {"text": "good morning", ...}
+//   text     "Done"                   text   "Done!"                   behind the last answer
+//   binary   samples of the second source
 #include "server/websocket/session.h"
 
 #include <algorithm>
@@ -47,6 +54,8 @@ constexpr int kPolicy = 1008;
 constexpr int kInternal = 1011;
 constexpr int kTryAgainLater = 1013;
 
+// 1007: a message or the query is wrong. 1008: not found, not allowed, or too late. 1013: to be
+// tried again later. 1001: this server stops, another replica may answer.
 int CloseCode(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -107,6 +116,8 @@ void Session::OnRequest(Outcome outcome) {
   });
 }
 
+// In this order: who asks, from which page, whether the server takes work, whether it is an upgrade
+// to WebSocket; only then is the query read, which names models.
 absl::Status Session::Admit() {
   for (absl::string_view offered :
        absl::StrSplit(socket_->request().header("Sec-WebSocket-Protocol"), ',')) {
@@ -225,6 +236,8 @@ absl::Status Session::Begin() {
   return absl::OkStatus();
 }
 
+// Called on other threads. The bell's lock keeps the site from ending while a session is looked up;
+// the session itself works on its executor, so it is only posted there, and may be gone by then.
 std::function<void()> Session::Waker() {
   return [bell = site_.doorbell, weak = weak_from_this()] {
     const absl::MutexLock lock(&bell->mutex);
@@ -239,6 +252,8 @@ std::function<void()> Session::Waker() {
   };
 }
 
+// One read and one write are under way at most. While the recognition is full nothing is read, so
+// that TCP slows the client down. The close is last, once all answers are written.
 void Session::Advance() {
   if (gone_) {
     return;
@@ -376,6 +391,9 @@ void Session::OnGone() {
   socket_->Drop();
 }
 
+// Looks twice in each time limit. A client that was quiet for quiet_time gets a ping, whose pong
+// counts as a sign; after twice that time, or if a write takes longer than transfer_timeout, it is
+// taken for gone.
 void Session::Watch() {
   const absl::Duration tick = std::min(site_.quiet_time, site_.transfer_timeout) / 2;
   watch_.expires_after(absl::ToChronoNanoseconds(tick));

@@ -1,8 +1,7 @@
 // Against closed forms of queueing theory, which share no code with the simulation.
-#include "client/load/capacity.h"
-
 #include <numeric>
 
+#include "client/load/max_rate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

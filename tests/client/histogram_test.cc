@@ -10,7 +10,6 @@
 
 #include "client/channels.h"
 #include "client/load/load.h"
-#include "client/load/tally.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "include/beamwright/client.h"

@@ -1,8 +1,6 @@
 // What programs and people read of runs: the marks that make a run count or not, and the change
 // since another one.
 
-#include "client/cli/load_outputs.h"
-
 #include <zlib.h>
 
 #include <limits>

@@ -15,7 +15,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "client/cli/load_outputs.h"
 #include "client/cli/sources.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

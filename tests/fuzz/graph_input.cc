@@ -1,8 +1,7 @@
 #include "tests/fuzz/graph_input.h"
 
 #include "ops/base/status.h"
-#include "ops/import/onnx.h"
-#include "ops/import/openvino_ir.h"
+#include "ops/import/graph_file.h"
 
 namespace beamwright::ops {
 

@@ -1,3 +1,20 @@
+// A bundle's folder on disk, and the configuration in it.
+//
+// 1. Files are collected in memory by name (AddFile) and written at the end (WriteFiles): a run of
+//    `init` that fails leaves no folder. CheckOut refuses a folder that has files before any work
+//    is done; RemoveBundle takes back what was half written.
+// 2. EncoderConfigOf, DecoderConfigOf, CtcConfigOf and TransducerConfigOf turn the roles of ports
+//    into messages and leave out what the server assumes anyway.
+// 3. FormatBundle prints model.textproto with the reasons of all guesses and the open questions
+//    (OpenQuestions) as comments, for the person who checks and completes it.
+//
+// An example of the result:
+//
+//   # Written by `beamwright-graph init`, which guessed:
+//   # - (why 'input_ids' is the source)
+//   # Missing; without a vocabulary a token is an id, such as "1":
+//   # - target.begin_token: the token that the first step reads (--begin)
+//   encoder { graph: "encoder.onnx" input: "input_ids" }
 #include "tools/bundle/bundle_folder.h"
 
 #include <google/protobuf/text_format.h>
@@ -17,6 +34,7 @@ namespace beamwright::tools {
 
 namespace fs = std::filesystem;
 
+// Two graphs may name the same file of external data; the same content twice is one file.
 absl::Status AddFile(const std::string& name, std::string content, Files& files) {
   const auto [it, fresh] = files.try_emplace(name, content);
   return fresh || it->second == content
@@ -33,6 +51,8 @@ absl::Status CheckOut(const std::string& out) {
   return absl::OkStatus();
 }
 
+// The content first, then the folder. Errors are passed over: the one that led here is the one to
+// report.
 void RemoveBundle(const std::string& out) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(out, error)) {
@@ -62,11 +82,6 @@ absl::Status WriteFiles(const std::string& out, const Files& files) {
   }
   return absl::OkStatus();
 }
-
-// Writes what `init` found out as a configuration: EncoderConfigOf, DecoderConfigOf, CtcConfigOf
-// and TransducerConfigOf turn the roles of ports into messages and leave out what the server
-// assumes anyway. FormatBundle prints model.textproto with the reasons of all guesses and the open
-// questions (OpenQuestions) as comments, for the person who checks and completes it.
 
 namespace {
 
@@ -101,6 +116,8 @@ bool IsRenamed(const std::string& encoder_output, const std::string& input) {
   return !encoder_output.empty() && encoder_output != input;
 }
 
+// Where a state starts: with a constant, with the encoder's output of another name, or (nothing is
+// written) with the encoder's output of its input's name.
 void AddState(const ops::StateRole& role, v1::DecoderConfig& config) {
   v1::StateConfig& state = *config.add_states();
   state.set_input(role.input);
@@ -112,6 +129,8 @@ void AddState(const ops::StateRole& role, v1::DecoderConfig& config) {
   }
 }
 
+// A memory is what a step reads of the encoder in every step. Lengths and masks are made by the
+// server, which needs their kind; of others only a name that differs is worth a line.
 void AddMemory(const ops::MemoryRole& role, v1::DecoderConfig& config) {
   const bool is_length = role.length_kind != ops::LengthKind::kNone;
   if (!is_length && !IsRenamed(role.encoder_output, role.input)) {

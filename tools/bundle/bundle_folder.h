@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "beamwright/v1/model.pb.h"
-#include "tools/graph/frame_roles.h"
 #include "tools/graph/roles.h"
 
 namespace beamwright::tools {

@@ -1,3 +1,13 @@
+// Measures decoding in one process, without a server: BenchDecode keeps `concurrency` requests in
+// flight and counts tokens; Cost prints what a request holds and takes, as `beamwright capacity`
+// reads it.
+//
+// Traffic counts from the time when the first `concurrency` requests are answered, when all
+// requests are at different steps, as in a server under load, until the time is over and a multiple
+// of `concurrency` answers have been counted. AddProfile adds what the engine measured: the length
+// of steps and the share of each phase.
+//
+// Sources are lines of a file, features of an .npz file, or random ids of a fixed seed.
 #include "tools/bundle/cost.h"
 
 #include <algorithm>
@@ -16,16 +26,6 @@
 #include "ops/numpy/npz.h"
 
 namespace beamwright::tools {
-
-// Measures decoding in one process, without a server: BenchDecode keeps `concurrency` requests in
-// flight and counts tokens.
-//
-// Traffic counts from the time when the first `concurrency` requests are answered, when all
-// requests are at different steps, as in a server under load, until the time is over and a multiple
-// of `concurrency` answers have been counted. AddProfile adds what the engine measured: the length
-// of steps and the share of each phase.
-//
-// Sources are lines of a file, features of an .npz file, or random ids of a fixed seed.
 
 namespace {
 
@@ -46,6 +46,9 @@ class Traffic {
     return !stopped_;
   }
 
+  // With `concurrency` 4, answers 1 to 4 are not counted, and the clock starts anew with each of
+  // them. From the 5th on tokens are added up. The run may end at answers 8, 12, 16 and so on, once
+  // the time is over.
   void Answered(const absl::StatusOr<v1::Decoded>& decoded) {
     absl::MutexLock lock(&mutex_);
     --in_flight_;
@@ -96,6 +99,8 @@ class Traffic {
   DecodeResult result_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Shares are of the time of the engine's first thread, 0 to 1, in the order of kPhaseNames; steps
+// are in milliseconds.
 void AddProfile(const StepProfile& profile, DecodeResult& result) {
   StepProfile::Clock::duration total{};
   for (const StepProfile::Clock::duration time : profile.times()) {
@@ -119,6 +124,9 @@ void AddProfile(const StepProfile& profile, DecodeResult& result) {
 
 }  // namespace
 
+// Requests are started as fast as Traffic admits them, which is whenever one has been answered.
+// max_rows is beyond what any case needs: nothing waits in the queue, so that the queue is not
+// measured.
 absl::StatusOr<DecodeResult> BenchDecode(const std::shared_ptr<const engine::DecodeModel>& model,
                                          const std::vector<v1::Source>& sources,
                                          const DecodeCase& bench_case) {
@@ -269,6 +277,8 @@ struct RequestPrice {
 };
 
 // The dearest of the sources.
+//
+// What admission would charge: the request is made as the server makes it, and never run.
 absl::StatusOr<RequestPrice> DearestPrice(const ModelPtr& model,
                                           const std::vector<v1::Source>& sources,
                                           const v1::DecodeOptions& options) {
@@ -284,6 +294,9 @@ absl::StatusOr<RequestPrice> DearestPrice(const ModelPtr& model,
   return price;
 }
 
+// Rates are for each second of one core (CPU time, not time that passed), so that results of
+// machines with different numbers of threads can be compared. The last line can be pasted into a
+// shell.
 std::string CostText(const RequestPrice& price, const std::vector<DecodeResult>& results) {
   std::string text = absl::StrFormat(
       "a request: %d rows, at most %d bytes while it runs\n\n"

@@ -1,3 +1,10 @@
+// Three guesses about what an encoder reads:
+//
+// 1. AddPicture: a source of four axes with 1 or 3 channels may be a picture; sizes and channels
+//    show the package whose preparation it needs (Guess).
+// 2. FindSound: features of sound, by the metadata of the file, the name of the input and the width
+//    of a frame.
+// 3. IsTrueAtPadding: what a mask means, by runs of the encoder on made-up sources.
 #include "tools/bundle/encoder_input.h"
 
 #include <algorithm>
@@ -219,6 +226,8 @@ std::string Samples(const Encoder& encoder, SoundFacts& facts) {
 
 }  // namespace
 
+// Rules are in the order of how certain they are: metadata of a toolkit first, names of inputs
+// last.
 std::optional<SoundFacts> FindSound(const ops::Graph& encoder, const v1::EncoderConfig& config,
                                     const ops::Metadata& metadata, bool has_decoder,
                                     std::vector<std::string>& reasons) {
@@ -300,6 +309,8 @@ int ParameterOf(const ops::Graph& graph, const std::string& name) {
   return -1;
 }
 
+// Open extents become 1, but for the source and its mask, [1, kTrialLength, ...]. Values are zeros,
+// lengths kTrialLength: token 0 is in every table.
 std::vector<ops::Tensor> TrialInputs(const ops::Graph& graph, const std::string& source,
                                      const ops::EncoderRoles& roles) {
   std::vector<ops::Tensor> inputs;
@@ -322,6 +333,9 @@ std::vector<ops::Tensor> TrialInputs(const ops::Graph& graph, const std::string&
   return inputs;
 }
 
+// Four runs: source 0 and 1 under mask 0, and under mask 1, of whole tensors. A result that differs
+// between the sources follows them. If one follows under 0 and does not under 1, a true mask hides
+// positions. If one follows under 1 alone, a true mask shows them: false.
 bool IsTrueAtPadding(const ops::Graph& encoder, const ops::EncoderRoles& roles) {
   const int source = ParameterOf(encoder, roles.input);
   const int mask = ParameterOf(encoder, roles.length_input);

@@ -1,5 +1,17 @@
-#include "tools/bundle/encoder_layout.h"
-
+// Two questions about how an export laid out an encoder's axes.
+//
+// 1. Does it read [length, rows, ...] in the place of [rows, length, ...]? RowsFirst edits the ONNX
+//    file: the input gets a new name and exchanged axes, and a Transpose in front of the graph
+//    makes the old input of it. ReadsTimeFirst tries both (Try): a graph reads the length first if
+//    its rows are proven to stay apart only after the exchange, or if it runs over one source only
+//    then.
+//
+//   before:  x [length, rows, width] -> graph
+//   after:   x_by_rows [rows, length, width] -> Transpose(perm 1, 0, 2) -> x -> graph
+//
+// 2. Which extents did the export fix at those of its example (FixedLength, FixedSource,
+//    FixedExtents)? Each becomes a line for the user that says what is fixed, and how to export the
+//    model again.
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
@@ -14,13 +26,6 @@
 #include "tools/graph/ports.h"
 
 namespace beamwright::tools {
-
-// Finds encoders that read [length, rows] instead of [rows, length], and turns their input round.
-//
-// 1. RowsFirst edits the ONNX file: the input gets a new name and exchanged axes, and a Transpose
-//    in front of the graph makes the old input of it.
-// 2. ReadsTimeFirst tries both (Try): a graph reads the length first if its rows are proven to stay
-//    apart only after the exchange, or if it runs over one source only then.
 
 namespace {
 
@@ -61,6 +66,9 @@ Trial Try(ops::Graph graph, const std::string& input, const ops::EncoderRoles& r
 
 std::string RowsFirstName(const std::string& input) { return absl::StrCat(input, "_by_rows"); }
 
+// The new Transpose is the first node: ONNX wants nodes in topological order. The loop at the end
+// moves it there from the end of the list, past one node after the other, so that the others keep
+// their order.
 absl::StatusOr<std::string> RowsFirst(const std::string& onnx, const std::string& input) {
   onnx::ModelProto model;
   if (!model.ParseFromString(onnx)) {
@@ -107,6 +115,9 @@ absl::StatusOr<std::string> RowsFirst(const std::string& onnx, const std::string
   return model.SerializeAsString();
 }
 
+// Why it reads the length first, for the bundle's comments; empty: it does not. A proof counts for
+// more than a run: a graph may run over a wrong layout and mix rows. The run decides only where
+// neither layout could be proven.
 std::string ReadsTimeFirst(const ops::Graph& given, const ops::Graph& rows_first,
                            const ops::EncoderRoles& roles) {
   const Trial as_it_is = Try(given, roles.input, roles);
@@ -147,6 +158,9 @@ void AddSource(const Port& source, int length_axis, std::vector<std::string>& li
   }
 }
 
+// The decoder's input is compared with the encoder's result that fills it, axis by axis behind the
+// rows: the encoder's may be open while the decoder's has the extent of the example that was
+// exported.
 void AddMemory(const Port& memory, const Port& result, std::vector<std::string>& lines) {
   const PartialShape& takes = memory.info.shape;
   const PartialShape& gives = result.info.shape;
@@ -161,6 +175,7 @@ void AddMemory(const Port& memory, const Port& result, std::vector<std::string>&
 
 }  // namespace
 
+// The length of sources of ids, [rows, length], where the export fixed it; 0: it is open.
 int64_t FixedLength(const ops::Graph& encoder, const v1::EncoderConfig& config) {
   const ops::Ports sources = ops::InputPorts(encoder);
   const Port* const source = FindPort(sources, config.input());

@@ -1,5 +1,3 @@
-#include "tools/bundle/encoder_streaming.h"
-
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "ops/graph/trace.h"
+#include "tools/bundle/encoder_input.h"
 #include "tools/graph/ports.h"
 
 namespace beamwright::tools {
@@ -101,6 +100,11 @@ int RowAxis(const PartialShape& shape) {
 }
 
 // Nodes that make `input` zeros of its shape, its row axis as long as the source has rows.
+//
+// For a state [layers, rows, width] and a source `x` of which axis 0 counts rows:
+//
+//   before:  h0 (an input) -> graph
+//   after:   ConstantOfShape(Concat({layers}, rows of x, {width})) = h0 -> graph
 absl::Status AddZeros(const Port& input, const std::string& source, onnx::GraphProto& graph,
                       std::vector<onnx::NodeProto>& nodes) {
   const std::string prefix = absl::StrCat("whole_source/", input.name);

@@ -12,8 +12,6 @@
 // 5. SetSearch: beam size, length penalty and limits as transformers' generate() uses them, so that
 //    answers are the same. transformers counts the begin token and the prefix as part of
 //    max_length; here they do not count.
-#include "tools/bundle/export_settings.h"
-
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 

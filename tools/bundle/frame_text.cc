@@ -15,8 +15,6 @@
 //    (vocab_size, the toolkit's name) can say where the blank is (FindBlankBySize).
 //
 // What remains open is an error that names the flag; a guess is explained in `reasons`.
-#include "tools/bundle/frame_text.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -28,6 +26,7 @@
 #include "ops/base/file.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "tools/bundle/init_parts.h"
 #include "tools/bundle/text_side.h"
 #include "tools/bundle/token_file.h"
 

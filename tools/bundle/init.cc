@@ -34,11 +34,8 @@
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/check.h"
 #include "tools/bundle/encoder_input.h"
-#include "tools/bundle/encoder_layout.h"
-#include "tools/bundle/export_settings.h"
 #include "tools/bundle/init_parts.h"
 #include "tools/bundle/text_side.h"
-#include "tools/bundle/transformers_decoder.h"
 #include "tools/graph/run.h"
 
 namespace beamwright::tools {

@@ -38,7 +38,7 @@ struct InitOptions {
   std::string blank;
   std::vector<int> durations;
   std::string source_input;  // of an encoder with several inputs; empty: guess
-  // Unset: the only open one. 0: the source is [length, rows, ...] (tools/bundle/encoder_layout.h).
+  // Unset: the only open one. 0: the source is [length, rows, ...] (tools/bundle/encoder_input.h).
   std::optional<int> length_axis;
   // Extents of that input behind its rows, -1: as the graph has it; empty: all of them.
   std::vector<int64_t> input_shape;

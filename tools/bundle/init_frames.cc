@@ -27,13 +27,10 @@
 #include "ops/numpy/npz.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/encoder_input.h"
-#include "tools/bundle/encoder_layout.h"
-#include "tools/bundle/encoder_streaming.h"
-#include "tools/bundle/frame_text.h"
 #include "tools/bundle/init_parts.h"
 #include "tools/bundle/token_file.h"
-#include "tools/graph/frame_roles.h"
 #include "tools/graph/ports.h"
+#include "tools/graph/roles.h"
 
 namespace beamwright::tools {
 namespace {
@@ -44,6 +41,8 @@ using ops::Graph;
 constexpr int kUsualMaxSymbols = 10;
 constexpr char kTransitionsFile[] = "transitions.txt";
 
+// Reads a graph only to look at its ports, and keeps none of its files. A graph that cannot be read
+// is an error later, when it is read to be kept.
 std::optional<Graph> Peek(const std::string& path) {
   Files files;
   std::string name;
@@ -110,6 +109,13 @@ bool IsTagger(const InitOptions& options, const std::optional<Graph>& graph) {
          (reads_other_tokens || !options.source_vocab.empty() || !options.transitions.empty());
 }
 
+// The files as the command line has them, and what they are:
+//
+//   E P J    encoder, predictor, joiner: three files are always these
+//   P J      predictor and joiner, where the last one reads no tokens
+//   E P      encoder, and a predictor that is joiner, too (NeMo's decoder_joint)
+//   P        the same without an encoder
+//   M        CTC or a tagger, by its ports or a flag
 absl::StatusOr<GraphFiles> SortFiles(const InitOptions& options) {
   if (!options.joiner.empty()) {
     return GraphFiles{options.encoder, options.decoder, options.joiner, false};
@@ -345,6 +351,8 @@ class FrameInitialiser {
     return absl::OkStatus();
   }
 
+  // Finds files of different models: their tables rarely have the same size. Columns of durations
+  // are not tokens.
   absl::Status CheckTable(const ops::TransducerRoles& roles, const FrameText& text) const {
     const int64_t rows = roles.predictor.tokens;
     const int64_t tokens = roles.joiner.columns - static_cast<int64_t>(text.durations.size());
@@ -375,6 +383,7 @@ class FrameInitialiser {
                                     " tokens a frame, as NeMo decodes; fewer are faster"));
   }
 
+  // What the bundle cannot express, and its user has to see to.
   std::vector<std::string> Notes() const {
     std::vector<std::string> notes;
     if (encoder_.has_value() && !config_.encoder().has_streaming()) {

@@ -32,7 +32,6 @@
 #include "ops/numpy/npz.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/init_parts.h"
-#include "tools/bundle/marian_files.h"
 
 namespace beamwright::tools {
 namespace {
@@ -132,6 +131,10 @@ class MarianInitialiser {
     return AddFile(kModelFile, std::move(content), files_);
   }
 
+  // States of a decoder: `position`, the number of the step; for each layer with self-attention its
+  // keys and values, which begin with nothing, else the state of its cell, which begins with the
+  // encoder's result `start` or with zeros. Each state's next value has the name with _next behind
+  // it (ops/import/marian.h).
   void SetGraphs() {
     v1::EncoderConfig& encoder = *config_.mutable_encoder();
     encoder.set_graph(absl::StrCat(kModelFile, "#encoder"));
@@ -201,6 +204,7 @@ class MarianInitialiser {
     return codec;
   }
 
+  // Both sides may be one file, which the bundle then has once.
   absl::Status ReadTexts() {
     BW_ASSIGN_OR_RETURN(source_, ReadText("source", options_.source_vocab, facts_.source_tokens,
                                           *config_.mutable_source()));
@@ -236,6 +240,10 @@ class MarianInitialiser {
     return AddFile(kShortlistFile, std::move(content), files_);
   }
 
+  // Scores are divided by the length (pow with alpha 1), targets end at twice the source's length
+  // and 4 more. Marian normalises over the shortlist if there is one, else over all tokens: without
+  // one, `renormalize` false keeps the log-probabilities of all tokens although <unk> may not be
+  // chosen.
   void SetDefaults() {
     v1::DecodeOptions& defaults = *config_.mutable_default_options();
     defaults.set_beam_size(facts_.has_self_attention ? kTeacherBeam : 1);

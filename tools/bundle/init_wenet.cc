@@ -9,6 +9,11 @@
 //    begins with a cache of zeros that the mask hides. Behind the end of the table of positions
 //    (TableEnd; 5,000 frames) the offset stays where it is.
 // 4. Whole: a file for whole sources (chunk_size -1) has caches without places.
+//
+// Example of the mask: chunks of 16 frames, 64 frames of cache. It is true at place p if p >= 64 -
+// count: in the first chunk (count 0) at the places 64 to 79, the chunk; in the second (count 16)
+// from 48 on; from the fifth on everywhere. The offset is count + 64, the place of the chunk's
+// first frame behind a cache that begins with 64 frames of nothing.
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
@@ -145,6 +150,10 @@ class GraphEditor {
 };
 
 // Rows of the shortest constant table that is read at places computed from the offset; -1: none.
+//
+// Goes forwards through the nodes with the names of all values that depend on the offset. A Slice
+// or Gather of a constant at such a value reads the table; the axis before the last counts its
+// rows, [1, rows, width] or [rows, width].
 int64_t TableEnd(const onnx::GraphProto& graph) {
   std::map<std::string, int64_t> tables;  // rows, by name
   const auto add = [&tables](const std::string& name, const onnx::TensorProto& tensor) {
@@ -178,6 +187,9 @@ int64_t TableEnd(const onnx::GraphProto& graph) {
 }
 
 // Appends the graph of the CTC output; the encoder's frames are its input.
+//
+// Names of the second graph get the prefix "ctc/", so that they cannot meet names of the first; its
+// one input becomes the encoder's output, which is no output any more.
 absl::Status AddHead(const std::string& content, onnx::ModelProto& encoder) {
   onnx::ModelProto model;
   onnx::GraphProto& graph = *encoder.mutable_graph();
@@ -217,6 +229,11 @@ absl::Status AddHead(const std::string& content, onnx::ModelProto& encoder) {
 }
 
 // An input of i64 that the caller computes is computed from the count.
+//
+//   count    Reshape(state_count, [1])
+//   offset   Min(count + cached, table - chunk), in the shape that the file declares
+//   mask     GreaterOrEqual(places [1, 1, cached + chunk], cached - count)
+//   next     state_count + chunk
 void Count(const WeNetFacts& facts, onnx::GraphProto& graph, GraphEditor& editor) {
   const int64_t table = TableEnd(graph);
   const std::string chunk = editor.Constant("wenet/chunk", facts.chunk);
@@ -275,6 +292,10 @@ constexpr CacheNames kAttention = {"att_cache", "r_att_cache", "state_attention"
 constexpr CacheNames kConvolution = {"cnn_cache", "r_cnn_cache", "state_convolution"};
 
 // A cache as a state. An encoder without convolutions reads none of theirs.
+//
+// before: att_cache [layers, heads, cached, width] -> graph -> r_att_cache, without rows. after:
+// state_attention [rows, layers, heads, cached, width], reshaped to the extents of the file before
+// the graph and back behind it. Rows run one at a time, as the exporter fixes the batch at 1.
 absl::Status Cache(const CacheNames& names, const WeNetFacts& facts, onnx::GraphProto& graph,
                    GraphEditor& editor) {
   const bool is_attention = names.input == kAttention.input;

@@ -1,5 +1,16 @@
-#include "tools/bundle/marian_files.h"
-
+// Two things about files of Marian's models: the .bin file of a .npz archive (MarianBinOf), and
+// pieces of SentencePiece models in the order of a list of tokens (NumberPieces).
+//
+// The .bin file, with the sizes of its parts in bytes (little endian):
+//
+//   8 version 1, 8 number of arrays
+//   32 for each array: bytes of its name, type, rank, bytes of its elements with padding
+//   the names, each with a zero byte behind it
+//   4 for each extent of each array
+//   8 for the length of a gap, and the gap, up to a multiple of 256
+//   the elements, each array from a multiple of 256 on
+//
+// Arrays are in the order of their names, so that the bytes depend on the arrays alone.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/wire_format_lite.h>
@@ -17,6 +28,7 @@
 #include "absl/strings/str_split.h"
 #include "ops/base/status.h"
 #include "ops/base/utf8.h"
+#include "tools/bundle/init_parts.h"
 #include "tools/bundle/token_file.h"
 
 namespace beamwright::tools {
@@ -49,6 +61,7 @@ absl::StatusOr<uint64_t> TypeOf(const std::string& name, const Tensor& array) {
 
 }  // namespace
 
+// The elements' types are f32 (0x404), and i8 (0x101) for the options, which are a text.
 absl::StatusOr<std::string> MarianBinOf(const ops::TensorMap& arrays) {
   if (!arrays.contains("special:model.yml")) {
     return Invalid("is not a Marian model: it has no array 'special:model.yml' with the options");
@@ -160,6 +173,8 @@ std::optional<std::string> TextOfPiece(const std::string& piece) {
 
 }  // namespace
 
+// The last colon of a line is the one before the id: a token may be a colon. Ids must be 0, 1, 2
+// and so on in any order, without a gap.
 absl::StatusOr<std::vector<std::string>> ReadTokenIds(absl::string_view content) {
   if (IsJsonObject(content)) {
     BW_ASSIGN_OR_RETURN(std::vector<std::string> tokens, TokensOfObject(std::string(content)));
@@ -199,6 +214,12 @@ absl::StatusOr<std::vector<std::string>> ReadTokenIds(absl::string_view content)
   return tokens;
 }
 
+// 1. Every field of the model is read. Pieces are kept by their text, all other fields go to `rest`
+//    as they are.
+// 2. A piece is written for each token, in order: <unk> and </s> anew, with the kind that the codec
+//    expects; a piece that the model has as it is, with its score; tags as pieces that users
+//    define; anything else as a piece that is never used.
+// 3. `rest` follows. Fields of a protobuf message may come in any order.
 absl::StatusOr<std::string> NumberPieces(const std::string& model,
                                          const std::vector<std::string>& tokens) {
   CodedInputStream in(reinterpret_cast<const uint8_t*>(model.data()),

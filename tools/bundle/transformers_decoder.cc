@@ -1,5 +1,3 @@
-#include "tools/bundle/transformers_decoder.h"
-
 #include <onnx/onnx_pb.h>
 
 #include <map>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "ops/base/status.h"
+#include "tools/bundle/init_parts.h"
 #include "tools/graph/ports.h"
 
 namespace beamwright::tools {

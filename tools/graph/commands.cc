@@ -32,7 +32,6 @@
 #include "ops/compile/scopes.h"
 #include "ops/graph/inference.h"
 #include "ops/import/graph_file.h"
-#include "ops/import/onnx.h"
 #include "ops/loop/operators.h"
 #include "ops/passes/passes.h"
 #include "ops/tensor/tensor_memory.h"

@@ -21,8 +21,6 @@
 // (ColumnsByRun).
 //
 // Each guess is explained in `reasons`; an error lists the ports and names the flag that decides.
-#include "tools/graph/frame_roles.h"
-
 #include <algorithm>
 #include <optional>
 
@@ -30,8 +28,8 @@
 #include "ops/base/status.h"
 #include "ops/graph/trace.h"
 #include "ops/loop/model.h"
-#include "tools/graph/decoder_guess.h"
 #include "tools/graph/ports.h"
+#include "tools/graph/roles.h"
 
 namespace beamwright::ops {
 namespace {

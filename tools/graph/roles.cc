@@ -14,7 +14,6 @@
 #include "ops/graph/inference.h"
 #include "ops/graph/trace.h"
 #include "ops/loop/operators.h"
-#include "tools/graph/decoder_guess.h"
 #include "tools/graph/ports.h"
 
 namespace beamwright::ops {

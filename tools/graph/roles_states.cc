@@ -7,8 +7,8 @@
 #include "ops/base/status.h"
 #include "ops/compile/growing_states.h"
 #include "ops/graph/trace.h"
-#include "tools/graph/decoder_guess.h"
 #include "tools/graph/ports.h"
+#include "tools/graph/roles.h"
 
 namespace beamwright::ops {
 

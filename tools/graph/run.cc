@@ -2,6 +2,8 @@
 // brings them into the order of the graph's parameters and lists all that are missing, unknown or
 // of another shape in one message. Replay compares the outputs with given ones: integers must be
 // equal, floats agree relative to the largest expected value. BenchModel measures.
+//
+// The second half measures (from OpensFirstAxis on): made-up inputs, and times of runs.
 #include "tools/graph/run.h"
 
 #include <algorithm>
@@ -22,6 +24,8 @@
 
 namespace beamwright::ops {
 
+// One message for all faults, as in "inputs: 'x' is missing, 'y' is f32[2], 'z' is not known; the
+// model's inputs are: ...". A user who maps names by hand mends them at once.
 absl::StatusOr<std::vector<Tensor>> OrderInputs(const Graph& graph, const TensorMap& inputs) {
   const std::vector<std::string> names = UniquePortNames(graph, graph.parameters);
   std::vector<Tensor> ordered;
@@ -78,6 +82,9 @@ double Difference(double a, double b) {
 }
 
 // NaN agrees with NaN, and an infinity with the same infinity.
+//
+// Relative means relative to the largest expected value of the output, not to each element:
+// elements near 0 have no more correct digits than the sums that they came from.
 absl::StatusOr<Agreement> Compare(const std::string& name, const Tensor& ours,
                                   const Tensor& expected) {
   if (ours.dtype() != expected.dtype() || ours.shape() != expected.shape()) {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/base/utf8.h"
 #include "ops/graph/graph.h"
-#include "ops/import/import_options.h"
+#include "ops/import/graph_file.h"
 #include "tools/graph/ports.h"
 
 namespace beamwright::ops {

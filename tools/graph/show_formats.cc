@@ -3,6 +3,23 @@
 // Both walk over the nodes in the order of the file and enter the bodies of loops and branches. A
 // node is named by its number, since names in files need be neither unique nor printable; every
 // text from the file is escaped.
+//
+// JSON of a graph of one node, y = Relu(x), without its remarks, constants and outputs of values:
+//
+//   {"graph": {"name": "g",
+//     "inputs": [{"name": "x", "node": 0, "type": "f32", "shape": [-1, 8]}],
+//     "outputs": [{"name": "y", "node": 2, ...}],
+//     "nodes": [{"op": "Parameter", ...}, {"op": "Relu", "inputs": [{"node": 0, "output": 0}],
+//     ...},
+//               {"op": "Result", ...}]}}
+//
+// The same as Graphviz text:
+//
+//   digraph "g" {
+//     n0 [label="Parameter\nx\nf32[?, 8]" style=filled fillcolor=lightblue];
+//     n1 [label="Relu\nrelu\nf32[?, 8]"];
+//     n0 -> n1 [label=""];
+//   }
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -280,6 +297,9 @@ class DotWriter {
   }
 
   // Node i of the graph is `prefix`i; the nodes of bodies inside it begin with `prefix`i_.
+  //
+  // All nodes first: Graphviz puts a node into the cluster in which its name appears first, and an
+  // edge would name nodes too.
   void WriteGraph(const Graph& graph, const std::string& prefix) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       WriteNode(graph, static_cast<int>(i), prefix);
@@ -331,6 +351,9 @@ class DotWriter {
   }
 
   // The node stands for the loop's inputs and outputs, its cluster for an iteration.
+  //
+  // Edges that go back carry constraint=false: they do not count when Graphviz arranges nodes in
+  // ranks, so that the body reads from top to bottom.
   void WriteLoopEdges(const Loop& loop, const std::string& id) {
     const std::string inside = BodyPrefix(id, 0);
     const auto parameter = [&](int i) {

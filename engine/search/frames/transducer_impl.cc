@@ -12,6 +12,11 @@
 //    frame become active (StartFrame).
 // 5. Histories take and release slots of the predictor, and the next rows are listed (MoveSlots,
 //    ListRows) if their frames are there.
+//
+// An example of a round, with a beam of 2 at frame 7. Row 0 has the labels "a", row 1 "ab". Row 0
+// gives "a" at frame 8 (its blank), and "ab" and "ac" at frame 7; row 1 gives "ab" at frame 8 and
+// "abc" at frame 7. "ab" at 7 and at 8 are two candidates, since frames differ. Those at frame 8
+// wait, those at frame 7 are the rows of the next round.
 #include "engine/search/frames/transducer_impl.h"
 
 #include <algorithm>
@@ -25,6 +30,9 @@
 
 namespace beamwright::search {
 
+// Sorted by group, and in a group by mass, so that the first of a group is its heaviest, and equal
+// masses are in the order in which they were made. The merged candidate has the alignment of its
+// best member (`best`), and the sum, or the largest, of the masses.
 void TransducerCandidates::Merge() {
   if (options_->recombine == Recombine::kNone) {
     return;
@@ -62,6 +70,9 @@ bool TransducerCandidates::Better(const TransducerCandidate& a,
   return a.frame != b.frame ? a.frame > b.frame : a.number < b.number;
 }
 
+// A candidate that has gone on to a later frame competes only with those at its frame or later
+// ones: what is behind has not paid for the frames between. num_kept_[k] counts what is kept k
+// frames ahead. Where all are alike the best `beam_size` are found without sorting the others.
 void TransducerCandidates::Prune(int64_t frame) {
   const auto better = [this](const TransducerCandidate& a, const TransducerCandidate& b) {
     return Better(a, b);

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "engine/status/fault.h"
 #include "ops/base/status.h"
 
 namespace beamwright::status {

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/graph/inference.h"
-#include "ops/import/openvino_ir.h"
+#include "ops/import/graph_file.h"
 #include "ops/loop/model.h"
 #include "ops/loop/operators.h"
 #include "tests/ops/import/ir_fixture.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
-#include "ops/import/openvino_ir.h"
+#include "ops/import/graph_file.h"
 
 namespace beamwright::ops::fixture {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/import/openvino_ir.h"
+#include "ops/import/graph_file.h"
 #include "tests/ops/import/ir_fixture.h"
 
 namespace beamwright::ops {

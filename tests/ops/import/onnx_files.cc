@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "ops/base/file.h"
 #include "ops/base/status.h"
-#include "ops/import/onnx.h"
+#include "ops/import/graph_file.h"
 
 namespace beamwright::ops::fixture {
 namespace {

@@ -1,6 +1,4 @@
 // Structure of ONNX models: names, order, opsets, functions, bodies, constants and external data.
-#include "ops/import/onnx.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/import/graph_file.h"
 #include "ops/loop/model.h"
 #include "tests/ops/import/onnx_files.h"
 

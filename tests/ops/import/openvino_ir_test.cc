@@ -1,11 +1,10 @@
 // What a sound file becomes.
-#include "ops/import/openvino_ir.h"
-
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/import/graph_file.h"
 #include "tests/ops/import/ir_fixture.h"
 
 namespace beamwright::ops {

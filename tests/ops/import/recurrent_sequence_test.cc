@@ -400,7 +400,8 @@ std::vector<float> Floats(const Tensor& tensor) {
   return {tensor.span<float>().begin(), tensor.span<float>().end()};
 }
 
-// All iterations but the first run without tensors (ops/loop/cell_loop.h); one alone has a first.
+// All iterations but the first run without tensors (ops/loop/sequence_driver.h); one alone has a
+// first.
 TEST(RecurrentSequence, HasTheBitsOfItsStepsOneByOne) {
   std::mt19937 random(8);
   for (const Cell cell : {Cell::kLstm, Cell::kGru}) {

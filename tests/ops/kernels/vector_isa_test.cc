@@ -13,7 +13,7 @@
 
 #include "ops/kernels/cell_parts.h"
 #include "ops/kernels/math.h"
-#include "ops/kernels/row_products.h"
+#include "ops/kernels/matmul.h"
 #include "ops/kernels/topk.h"
 #include "tests/ops/kernels/run_operator.h"
 

@@ -25,7 +25,7 @@
 #include "tests/tools/graph/exports.h"
 #include "tools/bundle/bundle_folder.h"
 #include "tools/bundle/check.h"
-#include "tools/bundle/encoder_layout.h"
+#include "tools/bundle/encoder_input.h"
 #include "tools/bundle/init.h"
 
 namespace beamwright::tools {

@@ -7,9 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/bundle/text_codec.h"
 #include "tests/tools/graph/shell.h"
-#include "tools/bundle/export_settings.h"
 #include "tools/bundle/init_parts.h"
-#include "tools/bundle/marian_files.h"
 #include "tools/bundle/text_side.h"
 
 namespace beamwright::tools {

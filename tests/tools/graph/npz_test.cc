@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/numpy/npz.h"
 #include "tests/tools/graph/shell.h"
 
 namespace beamwright::ops {
