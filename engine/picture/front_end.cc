@@ -9,6 +9,13 @@
 //
 // Strides follow from the places of the axes of channels, height and width (axes_), so that any
 // layout of the encoder is written at once.
+//
+// Example: a picture of 200 x 40 pixels for a model of height 48 has a width of 240. With min_width
+// 320 columns 240 to 319 are filled; the tensor is [1, 3, 48, 320]. A grey level of 255 with mean
+// 0.5 and scale 2 is (1 - 0.5) * 2 = 1, a level of 0 is -1.
+//
+// Resizing is at the end: it must give the pixels of the library that a model was trained with, so
+// both libraries' integer arithmetic is repeated here.
 #include "engine/picture/front_end.h"
 
 #include <algorithm>
@@ -155,6 +162,9 @@ struct Between {
   std::array<int, 2> weights = {};  // of 2048
 };
 
+// The centre of output pixel i lies at (i + 0.5) * scale - 0.5 of the input, between two input
+// pixels whose weights add up to 2048. Twice as wide, from 2 to 4: pixel 1 lies at 0.25, so its
+// weights are 1536 and 512.
 std::vector<Between> PlacesBetween(int from, int to) {
   constexpr float kOne = 2048;
   std::vector<Between> places(static_cast<size_t>(to));
@@ -234,6 +244,8 @@ double WeightAt(v1::PictureFilter filter, double x) {
                  : 0;
 }
 
+// A filter is as wide as its kind says, and stretched by the scale where a picture becomes smaller,
+// so that every input pixel counts. Weights are normalised, then rounded to integers.
 std::vector<Window> WindowsOf(v1::PictureFilter filter, int from, int to) {
   const double scale = static_cast<double>(from) / to;
   const double stretch = std::max(scale, 1.0);
@@ -320,6 +332,7 @@ Picture ResizePillow(const Picture& picture, int width, int height, v1::PictureF
 
 }  // namespace
 
+// L = 0.299 R + 0.587 G + 0.114 B in 16 bits, rounded: Pillow's weights.
 void ToGrey(Picture& picture) {
   if (picture.channels == 1) {
     return;

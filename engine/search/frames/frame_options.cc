@@ -182,6 +182,8 @@ std::vector<std::unique_ptr<const Processor>> MakeMasks(const FrameOptions& opti
 
 }  // namespace
 
+// Labels that a row may go on with: as asked for, else all of them in CTC, and as many as the beam
+// in a transducer. The blank is none of them.
 int FrameOptions::num_expanded() const {
   const int usual = kind == FrameKind::kCtc ? vocabulary_size : beam_size;
   return std::min(expansion > 0 ? expansion : usual, vocabulary_size - 1);
@@ -229,6 +231,8 @@ FramePlan::FramePlan(FrameOptions options)
   }
 }
 
+// Masks that look at no row are applied once. A label is open if the allowed set has it, where
+// there is one, and no mask bars it.
 void FramePlan::FindOpenLabels() {
   RuleBuffer everywhere;
   for (const auto& mask : masks()) {
@@ -257,6 +261,8 @@ void FramePlan::FindOpenLabels() {
   }
 }
 
+// What each label earns as the first of a phrase: the same in every history that is within no
+// phrase.
 void FramePlan::FindStartGains() {
   RuleBuffer start;
   hotwords()->Apply({{}, 0, hotwords()->Start()}, start);
