@@ -324,8 +324,8 @@ void FinishInit(Flags& flags) {
   }
 }
 
-// Exactly one command is there: the parser requires it (require_subcommand). What is none of the
-// others is `operators`, which has no flags.
+// Exactly one command is there: the parser requires it (require_subcommand). A name that is not one
+// of the others is `operators`, which has no flags.
 absl::Status RunCommand(const CLI::App& app, const Flags& flags, std::ostream& output) {
   if (app.got_subcommand("show")) {
     return ops::Show(flags.show, output);

@@ -300,7 +300,7 @@ absl::StatusOr<CellOptions> ParseCell(const Node& node, Cell cell) {
 }
 
 // Extents that are not known yet are -1, and each input may make them known: X [rows, input], H and
-// C [rows, hidden], W [gates * hidden, input] (or [.., input + hidden] where R stands in it), R
+// C [rows, hidden], W [gates * hidden, input] (or [.., input + hidden] where R is a part of it), R
 // [gates * hidden, hidden], B [bias size], P [3 * hidden]. Where X is a finished product, or the
 // gates' sums, its second extent is gates * hidden.
 absl::Status CellShapes(const CellOptions& options, absl::Span<const InputInfo> inputs,

@@ -2,7 +2,7 @@
 // what `beamwright-graph init` writes into model.textproto (docs/bundle.md). Each guess leaves one
 // line that says why; where a graph leaves a choice open, the error names the candidates.
 //
-// Models that search by frames have roles of their own kind: `frame_roles.cc`.
+// Models that search by frames have other roles: `frame_roles.cc`.
 #ifndef BEAMWRIGHT_TOOLS_GRAPH_ROLES_H_
 #define BEAMWRIGHT_TOOLS_GRAPH_ROLES_H_
 

@@ -183,7 +183,7 @@ std::vector<std::unique_ptr<const Processor>> MakeMasks(const FrameOptions& opti
 }  // namespace
 
 // Labels that a row may go on with: as asked for, else all of them in CTC, and as many as the beam
-// in a transducer. The blank is none of them.
+// in a transducer. The blank is not counted.
 int FrameOptions::num_expanded() const {
   const int usual = kind == FrameKind::kCtc ? vocabulary_size : beam_size;
   return std::min(expansion > 0 ? expansion : usual, vocabulary_size - 1);
