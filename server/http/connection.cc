@@ -55,7 +55,7 @@ constexpr size_t kOnePacket = 16 << 10;
 // A client that has heard the end has so long to go, and may have sent so much before it heard.
 constexpr absl::Duration kFarewellTime = absl::Seconds(2);
 constexpr size_t kMaxDiscarded = 64 << 20;
-constexpr size_t kMostDropped = 1 << 20;  // at a time
+constexpr size_t kMostDropped = 1 << 20;  // in a turn
 // A body beyond this is large: a thread for such bodies reads it, so many bytes in a turn.
 constexpr size_t kLargeBody = 64 << 10;
 constexpr size_t kBytesInTurn = 256 << 10;
@@ -100,6 +100,7 @@ Connection::Connection(ConnectionSite& site, std::unique_ptr<Transport> transpor
     : site_(site),
       transport_(std::move(transport)),
       timer_(std::in_place, transport_->socket().get_executor()),
+      turn_(std::in_place, transport_->socket().get_executor()),
       reader_({site.options.max_head_bytes, site.options.max_body_bytes, site.options.body_limits,
                site.options.takes_post, site.options.takes_options}) {
   if (site.options.memory != nullptr) {
@@ -113,6 +114,7 @@ Connection::~Connection() {
   next_piece_ = nullptr;
   later_ = nullptr;
   timer_.reset();
+  turn_.reset();
   transport_ = nullptr;
   if (has_place_) {
     site_.open.Remove(place_);
@@ -274,6 +276,8 @@ void Connection::Proceed(const absl::Status& held) {
     timed_bytes_ += kBytesInTime;
     Arm(site_.options.transfer_timeout);
   }
+  constexpr int kTooLarge = 413;
+  is_cut_ = reader_.refusal() == kTooLarge || !held.ok();
   if (reader_.refusal() != 0) {
     Refuse(reader_.refusal());
   } else if (!held.ok()) {
@@ -644,21 +648,39 @@ void Connection::Discard(size_t left) {
           self->End();
           return;
         }
-        const std::optional<size_t> dropped = self->Drop(kMostReadBytes);
-        if (dropped != kMostReadBytes || self->site_.options.bodies == nullptr) {
-          self->OnDropped(dropped, left);
-          return;
-        }
-        self->phase_ = Phase::kInTurn;  // there is more
-        self->site_.options.bodies->Post([self, left] {
-          const LongTimeSlices slices;
-          const std::optional<size_t> more = self->Drop(kMostDropped);
-          self->Post([self, more, left] {
-            self->phase_ = Phase::kClosing;
-            self->OnDropped(self->ends_ || self->timed_out_ ? std::nullopt : more, left);
+        if (left == kMaxDiscarded) {  // it may be little, and the client gone
+          self->OnDropped(self->Drop(kMostReadBytes), left);
+        } else if (self->may_drop_ > 0) {
+          self->DropInTurn(left);
+        } else {
+          self->may_drop_ = kMostDropped;
+          const absl::Duration wait = self->site_.drops.Next(SteadyNow());
+          self->turn_->expires_after(absl::ToChronoNanoseconds(wait));
+          self->turn_->async_wait([self, left](const Error&) {
+            if (!self->is_gone()) {
+              self->DropInTurn(left);
+            }
           });
-        });
+        }
       });
+}
+
+void Connection::DropInTurn(size_t left) {
+  const auto drop = [self = shared_from_this(), left] {
+    const LongTimeSlices slices;
+    const std::optional<size_t> dropped = self->Drop(self->may_drop_);
+    self->Post([self, dropped, left] {
+      self->phase_ = Phase::kClosing;
+      self->may_drop_ -= dropped.value_or(0);
+      self->OnDropped(self->ends_ || self->timed_out_ ? std::nullopt : dropped, left);
+    });
+  };
+  phase_ = Phase::kInTurn;
+  if (site_.options.bodies != nullptr) {
+    site_.options.bodies->Post(drop);
+  } else {
+    drop();
+  }
 }
 
 std::optional<size_t> Connection::Drop(size_t most) {
@@ -685,6 +707,7 @@ void Connection::End() {
   }
   phase_ = Phase::kGone;
   Disarm();
+  turn_->cancel();
   next_piece_ = nullptr;
   later_ = nullptr;
   Error ignored;

@@ -28,6 +28,9 @@ struct ConnectionSite {
   const Handler& handler;
   Workers& workers;
   OpenConnections& open;
+  // What is left of bodies that were answered early is dropped by turns, so that a client that
+  // sends such bodies again and again takes little time.
+  Turns drops{absl::Milliseconds(5)};
   std::atomic<bool> leaving{false};  // each answer is the last of its connection
   std::atomic<bool> stopping{false};
 };
@@ -117,6 +120,7 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   // Closing with unread bytes would reset the connection and take the answer away from the client.
   void Close();
   void Discard(size_t left);
+  void DropInTurn(size_t left);
   // Drops what is there, up to so many bytes; nothing where no more comes. On any thread.
   std::optional<size_t> Drop(size_t most);
   void OnDropped(std::optional<size_t> dropped, size_t left);
@@ -138,7 +142,8 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   OpenConnections::Place place_;
   bool has_place_ = false;
   std::optional<boost::asio::steady_timer> timer_;
-  uint64_t round_ = 0;  // of the timer
+  std::optional<boost::asio::steady_timer> turn_;  // until more is dropped
+  uint64_t round_ = 0;                             // of the timer
   Phase phase_ = Phase::kHandshake;
   RequestReader reader_;
   size_t timed_bytes_ = 0;    // of the body, until the timer begins anew
@@ -147,8 +152,9 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   bool fills_reads_ = false;  // there was more than a usual read takes
   std::optional<BodyScan> scan_;
   bool is_enough_ = false;  // the handler refuses the body, whatever follows
-  bool is_cut_ = false;     // the handler got no more than that
+  bool is_cut_ = false;     // its request is answered without the rest
   bool ends_ = false;       // after the turn of its body
+  size_t may_drop_ = 0;     // bytes until the next turn
   bool timed_out_ = false;
   int answered_ = 0;  // requests
   std::vector<std::string> peers_;

@@ -112,6 +112,13 @@ void OpenConnections::WaitUntilNone() const {
   mutex_.Await(absl::Condition(&none));
 }
 
+absl::Duration Turns::Next(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time turn = std::max(now, next_);
+  next_ = turn + between_;
+  return turn - now;
+}
+
 Workers::Workers(int threads, int large_threads, int max_waiting, const std::string& name)
     : max_waiting_(max_waiting) {
   for (int i = 0; i < threads; ++i) {

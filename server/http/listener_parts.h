@@ -90,6 +90,20 @@ class OpenConnections {
   std::list<Entry> leaving_ ABSL_GUARDED_BY(mutex_);  // to make room
 };
 
+// Turns: actions that happen one at a time, so far apart. Thread-safe.
+class Turns {
+ public:
+  explicit Turns(absl::Duration between) : between_(between) {}
+
+  // How long an action that is asked for at `now` has to wait. Each call is a turn.
+  absl::Duration Next(absl::Time now);
+
+ private:
+  const absl::Duration between_;
+  absl::Mutex mutex_;
+  absl::Time next_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
 // Workers: the threads on which an HTTP listener's handlers run, which may wait, and the tasks that
 // wait for one.
 

@@ -613,6 +613,17 @@ TEST(ListenerTest, BodiesOfAnySizeArriveWhole) {
   }
 }
 
+TEST(TurnsTest, EachTurnIsSoFarBehindTheOneBefore) {
+  Turns turns(absl::Milliseconds(5));
+  const absl::Time start = absl::FromUnixSeconds(1);
+  EXPECT_EQ(turns.Next(start), absl::ZeroDuration());
+  EXPECT_EQ(turns.Next(start), absl::Milliseconds(5));
+  EXPECT_EQ(turns.Next(start + absl::Milliseconds(1)), absl::Milliseconds(9));
+  EXPECT_EQ(turns.Next(start + absl::Milliseconds(15)), absl::ZeroDuration());
+  EXPECT_EQ(turns.Next(start + absl::Milliseconds(22)), absl::ZeroDuration());
+  EXPECT_EQ(turns.Next(start + absl::Milliseconds(22)), absl::Milliseconds(5));
+}
+
 // What the handler refuses anyway is not read to its end, and a client that sends all of it before
 // it reads has the answer.
 TEST(ListenerTest, ABodyBeyondABoundIsCut) {
