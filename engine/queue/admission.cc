@@ -340,6 +340,9 @@ EngineLoad Admission::load() const {
   load.max_rows = options_.max_rows;
   load.bytes = running.bytes;
   load.max_bytes = options_.max_bytes;
+  const FairQueue::Aside aside = queue_.aside();
+  load.memory = {aside.size, aside.size == 0 ? absl::ZeroDuration() : now - aside.oldest,
+                 aside.bytes, queue_.arriving().requests, queue_.arriving().bytes};
   load.num_threads = options_.num_threads;
   load.num_streams = static_cast<int>(streams_.size());
   load.oldest_wait = queue_.empty() ? absl::ZeroDuration() : now - queue_.oldest();
@@ -352,18 +355,6 @@ EngineLoad Admission::load() const {
     load.stalled = i < num_active ? std::min(load.stalled, turn) : load.stalled;
   }
   return load;
-}
-
-MemoryLoad Admission::memory() const {
-  absl::MutexLock lock(&mutex_);
-  const FairQueue::Aside aside = queue_.aside();
-  MemoryLoad memory;
-  memory.waiting = aside.size;
-  memory.oldest_wait = aside.size == 0 ? absl::ZeroDuration() : clock_() - aside.oldest;
-  memory.bytes_waited_for = aside.bytes;
-  memory.streams = queue_.arriving().requests;
-  memory.stream_bytes = queue_.arriving().bytes;
-  return memory;
 }
 
 std::vector<TenantLoad> Admission::Tenants() const {

@@ -20,18 +20,6 @@
 
 namespace beamwright::engine {
 
-// The requests that hold memory of the engine, and the requests that wait for memory.
-struct MemoryLoad {
-  // Queued requests that others pass because they wait for bytes: their number, how long the first
-  // of them has waited, and how many bytes it needs.
-  int waiting = 0;
-  absl::Duration oldest_wait;
-  int64_t bytes_waited_for = 0;
-  // Running requests whose sources arrive while they are searched, and their bytes.
-  int streams = 0;
-  int64_t stream_bytes = 0;
-};
-
 // Thread-safe.
 class Admission {
  public:
@@ -89,7 +77,6 @@ class Admission {
   }
 
   EngineLoad load() const;
-  MemoryLoad memory() const;
   // As Engine::idle.
   bool idle() const { return num_open_.load() == 0; }
   std::vector<TenantLoad> Tenants() const;

@@ -118,6 +118,17 @@ struct Timeline {
 
 // What an engine has to do at the moment.
 
+struct MemoryLoad {
+  // Queued requests that others pass because they wait for bytes: their number, how long the first
+  // of them has waited, and how many bytes it needs.
+  int waiting = 0;
+  absl::Duration oldest_wait;
+  int64_t bytes_waited_for = 0;
+  // Running requests whose sources arrive while they are searched, and their bytes.
+  int streams = 0;
+  int64_t stream_bytes = 0;
+};
+
 struct EngineLoad {
   int waiting = 0;
   std::array<int, kLowestPriority> waiting_by_priority{};  // the highest first
@@ -127,6 +138,7 @@ struct EngineLoad {
   // Bytes that running requests are reckoned to hold (EngineOptions::max_bytes).
   int64_t bytes = 0;
   int64_t max_bytes = 0;
+  MemoryLoad memory;
   // Of EngineOptions::prefix_cache_bytes: in use. Tokens of target prefixes so far that could have
   // been kept, and those of them that were.
   int64_t prefix_cache_bytes = 0;

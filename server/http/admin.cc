@@ -34,6 +34,11 @@ HttpReply Admin::Scheduler() const {
   json.Key("bytes").Int(load.bytes);
   json.Key("max_bytes").Int(load.max_bytes);
   json.Key("threads").Int(load.num_threads);
+  json.Key("waiting_for_memory").Int(load.memory.waiting);
+  json.Key("oldest_wait_for_memory_ms").Int(absl::ToInt64Milliseconds(load.memory.oldest_wait));
+  json.Key("bytes_waited_for").Int(load.memory.bytes_waited_for);
+  json.Key("streams").Int(load.memory.streams);
+  json.Key("stream_bytes").Int(load.memory.stream_bytes);
   json.Key("oldest_wait_ms").Int(absl::ToInt64Milliseconds(load.oldest_wait));
   json.Key("turn_ms").Int(absl::ToInt64Milliseconds(load.turn));
   json.Key("tenants").BeginArray();

@@ -133,6 +133,9 @@ std::vector<MetricFamily> EngineGauges::Collect() const {
              {{"priority", std::to_string(engine::kHighestPriority + static_cast<int>(i))}});
   }
   families.push_back(std::move(waiting));
+  families.push_back(Gauge("beamwright_requests_waiting_for_memory",
+                           "Sources that wait for bytes of max-state-bytes while others pass them",
+                           load.memory.waiting));
   families.push_back(Gauge("beamwright_queue_oldest_age_seconds",
                            "How long the first in the queue has waited",
                            absl::ToDoubleSeconds(load.oldest_wait)));

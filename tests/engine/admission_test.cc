@@ -666,8 +666,8 @@ TEST_F(ArrivingTest, StreamsHoldThreeQuartersAndNewOnesHalfWhileCallsWait) {
   }
   Admission::Requests streams = Take();
   EXPECT_EQ(streams.size(), 12U);
-  EXPECT_EQ(admission_->memory().stream_bytes, 1200);
-  EXPECT_EQ(admission_->memory().waiting, 8);
+  EXPECT_EQ(admission_->load().memory.stream_bytes, 1200);
+  EXPECT_EQ(admission_->load().memory.waiting, 8);
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(EnqueueHeavy(100, /*is_stream=*/false).ok());
   }
@@ -705,15 +705,15 @@ TEST_F(ArrivingTest, AStreamGrowsAsFarAsThereIsRoom) {
   EXPECT_TRUE(stream.reserve(600));
   stream.price_bytes += 600;
   EXPECT_EQ(admission_->load().bytes, 1600);
-  EXPECT_EQ(admission_->memory().stream_bytes, 700);
+  EXPECT_EQ(admission_->load().memory.stream_bytes, 700);
   EXPECT_FALSE(stream.reserve(1));
   EXPECT_TRUE(stream.reserve(-500));
   stream.price_bytes -= 500;
   Answer(*running[1]);
-  EXPECT_EQ(admission_->memory().stream_bytes, 200);
+  EXPECT_EQ(admission_->load().memory.stream_bytes, 200);
   Answer(stream);
-  EXPECT_EQ(admission_->memory().stream_bytes, 0);
-  EXPECT_EQ(admission_->memory().streams, 0);
+  EXPECT_EQ(admission_->load().memory.stream_bytes, 0);
+  EXPECT_EQ(admission_->load().memory.streams, 0);
 }
 
 TEST_F(ArrivingTest, AStreamDoesNotGrowBeyondTheShareOfStreams) {
