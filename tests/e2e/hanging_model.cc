@@ -145,6 +145,23 @@ void WriteHangingModel(const bundle::TempFolder& temp, const std::string& folder
     temp.Write(folder + "/warmup.jsonl",
                "{\"source\":{\"ids\":{\"ids\":[" + source + "]}},\"options\":{}}\n");
   }
+  std::string texts = R"(source { form: TEXT_FORM_IDS size: 50 }
+target { form: TEXT_FORM_IDS size: 5 begin_token: "0" end_tokens: "1" }
+)";
+  if (hangs == Hangs::kForAWord) {
+    std::string words;
+    for (int64_t i = 0; i <= kHangsFrom; ++i) {
+      words += (i == kHangsFrom ? "t20"
+                : i < 20        ? "t" + std::to_string(i)
+                                : "w" + std::to_string(i)) +
+               "\n";
+    }
+    temp.Write(folder + "/words.txt", words);
+    temp.Write(folder + "/target.txt", "<s>\n</s>\na\nb\nc\n");
+    texts = R"(source { form: TEXT_FORM_WHITESPACE vocabulary: "words.txt" }
+target { form: TEXT_FORM_WHITESPACE vocabulary: "target.txt" begin_token: "<s>" end_tokens: "</s>" }
+)";
+  }
   temp.Write(folder + "/model.textproto", R"(format_version: 1
 encoder { graph: "encoder.onnx" }
 decoder {
@@ -152,9 +169,7 @@ decoder {
   states { input: "state" output: "next_state" constant: 0 }
   memory { input: "sum" encoder_output: "sum" }
 }
-source { form: TEXT_FORM_IDS size: 50 }
-target { form: TEXT_FORM_IDS size: 5 begin_token: "0" end_tokens: "1" }
-)");
+)" + texts);
 }
 
 v1::Source SourceThatHangs(bool hangs) {

@@ -10,8 +10,9 @@
 
 namespace beamwright::e2e {
 
-// When its graphs do not end. At load: one of these sources is in its warmup.jsonl.
-enum class Hangs { kForSomeSources, kAtLoad };
+// When its graphs do not end. At load: one of these sources is in its warmup.jsonl. For a word: it
+// reads texts of the words t1 to t20, and those with t20 hang.
+enum class Hangs { kForSomeSources, kAtLoad, kForAWord };
 
 // Writes it to `folder`, a place for a version.
 void WriteHangingModel(const bundle::TempFolder& temp, const std::string& folder, Hangs hangs);
