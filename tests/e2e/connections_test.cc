@@ -1,6 +1,7 @@
 // How many gRPC connections a server holds, however they end.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
+#include <httplib.h>
 #include <signal.h>
 
 #include <filesystem>
@@ -179,6 +180,34 @@ TEST(ConnectionsTest, ClientsThatPingWithoutCallsAreNotCutOff) {
   }
   EXPECT_THAT(answers, HasSubstr(" a ping "));
   EXPECT_THAT(answers, Not(HasSubstr("too_many_pings")));
+}
+
+// Idle connections to all listeners use up the files of the process: each listener answers.
+TEST(ConnectionsTest, AServerWithFewFilesAnswersOnEveryPort) {
+  ServerProcess server({"-c", absl::StrCat("ulimit -n 160 && exec ", BEAMWRIGHT_SERVER, " \"$@\""),
+                        "sh", "--model-path", DefaultModel(), "--websocket-address", "127.0.0.1:0",
+                        "--admin-address", "127.0.0.1:0"},
+                       "/bin/sh");
+  const std::string address = server.address();
+  std::vector<ClientSocket> crowd;
+  for (int i = 0; i < 80; ++i) {
+    for (const int port :
+         {server.http_port(), server.websocket_port(), server.admin_port(), server.WaitForPort()}) {
+      crowd.emplace_back();
+      EXPECT_TRUE(crowd.back().ConnectV4(port));
+    }
+  }
+  for (const int port :
+       {server.http_port(), server.admin_port(), server.metrics_port(), server.websocket_port()}) {
+    httplib::Client client("127.0.0.1", port);
+    client.set_read_timeout(std::chrono::minutes(2));
+    const auto reply = client.Get("/livez");
+    ASSERT_TRUE(reply) << "port " << port;
+    EXPECT_EQ(reply->status, port == server.websocket_port() ? 426 : 200);
+  }
+  EXPECT_TRUE(CallAnew(address, /*wait=*/true).ok());
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0) << server.log();
 }
 
 TEST(ConnectionsTest, OverAUnixSocket) {
