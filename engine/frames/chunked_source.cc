@@ -8,10 +8,10 @@
 
 namespace beamwright::engine {
 
-void ChunkedSource::Add(const ops::Tensor& piece) {
-  const auto first = piece.data<float>();
-  features_.insert(features_.end(), first, first + piece.num_elements());
+void ChunkedSource::Add(ops::Tensor piece) {
   num_features_ += piece.dim(1);
+  num_bytes_ += piece.num_bytes();
+  pieces_.push_back(std::move(piece));
 }
 
 // A whole chunk of features, or what is left of them once the source is complete.
@@ -26,27 +26,47 @@ bool ChunkedSource::is_exhausted() const {
 void ChunkedSource::CopyChunk(float* to) const {
   const int64_t chunk = streaming_.chunk;
   const int64_t width = streaming_.width;
-  const int64_t there =
-      std::min(chunk, static_cast<int64_t>(features_.size()) / width);  // the rest is silence
-  if (!streaming_.width_first) {
-    std::copy_n(features_.begin(), there * width, to);
-    std::fill(to + there * width, to + chunk * width, streaming_.silence);
-    return;
+  const auto put = [&](int64_t frame, int64_t i, float value) {
+    to[streaming_.width_first ? i * chunk + frame : frame * width + i] = value;
+  };
+  int64_t copied = 0;  // frames
+  int64_t begin = num_read_;
+  for (auto piece = pieces_.begin(); piece != pieces_.end() && copied < chunk; ++piece) {
+    const int64_t frames = std::min(chunk - copied, piece->dim(1) - begin);
+    const float* from = piece->data<float>() + begin * width;
+    if (!streaming_.width_first) {
+      std::copy_n(from, frames * width, to + copied * width);
+    } else {
+      for (int64_t frame = 0; frame < frames; ++frame) {
+        for (int64_t i = 0; i < width; ++i) {
+          put(copied + frame, i, *from++);
+        }
+      }
+    }
+    copied += frames;
+    begin = 0;
   }
-  for (int64_t i = 0; i < width; ++i) {
-    for (int64_t frame = 0; frame < chunk; ++frame) {
-      to[i * chunk + frame] =
-          frame < there ? features_[static_cast<size_t>(frame * width + i)] : streaming_.silence;
+  for (int64_t frame = copied; frame < chunk; ++frame) {  // behind the end
+    for (int64_t i = 0; i < width; ++i) {
+      put(frame, i, streaming_.silence);
     }
   }
 }
 
 void ChunkedSource::Advance(StreamStates states) {
   states_ = std::move(states);
-  const int64_t read =
-      std::min(streaming_.shift * streaming_.width, static_cast<int64_t>(features_.size()));
-  features_.erase(features_.begin(), features_.begin() + read);
   ++num_chunks_;
+  for (int64_t left = streaming_.shift; left > 0 && !pieces_.empty();) {
+    const int64_t there = pieces_.front().dim(1) - num_read_;
+    if (left < there) {
+      num_read_ += left;
+      return;
+    }
+    left -= there;
+    num_read_ = 0;
+    num_bytes_ -= pieces_.front().num_bytes();
+    pieces_.pop_front();
+  }
 }
 
 // Results of all runs so far as one tensor [1, frames, width].

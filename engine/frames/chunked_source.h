@@ -5,6 +5,7 @@
 #define BEAMWRIGHT_ENGINE_FRAMES_CHUNKED_SOURCE_H_
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "engine/model/compile_streaming.h"
@@ -18,7 +19,7 @@ class ChunkedSource {
       : streaming_(streaming), states_(StartStates(streaming)) {}
 
   // The next features, [1, frames, width]; not after Finish.
-  void Add(const ops::Tensor& piece);
+  void Add(ops::Tensor piece);
   void Finish() { is_complete_ = true; }
 
   // The next chunk can be read: all of it is there, or what is not lies behind the end.
@@ -26,6 +27,8 @@ class ChunkedSource {
   // Nothing is left to read.
   bool is_exhausted() const;
   bool is_empty() const { return num_features_ == 0; }  // so far
+  // Of the pieces that are not read to their end; 0 while the next chunk is not all there.
+  int64_t num_unread_bytes() const { return has_chunk() ? num_bytes_ : 0; }
 
   // The next chunk, as the graph reads it: chunk * width values.
   void CopyChunk(float* to) const;
@@ -45,9 +48,11 @@ class ChunkedSource {
 
   const StreamingPart& streaming_;
   StreamStates states_;
-  std::vector<float> features_;  // from the next chunk's first on
-  int64_t num_features_ = 0;     // that came
-  int64_t num_chunks_ = 0;       // that were read
+  std::deque<ops::Tensor> pieces_;
+  int64_t num_read_ = 0;      // features of the first piece that no chunk needs any more
+  int64_t num_bytes_ = 0;     // of the pieces
+  int64_t num_features_ = 0;  // that came
+  int64_t num_chunks_ = 0;    // that were read
   bool is_complete_ = false;
   std::vector<ops::Tensor> kept_;
 };

@@ -113,12 +113,14 @@ absl::Status FrameDriver::TakeNews(const ops::ExecutionContext& context, FrameRe
     for (const ops::Tensor& piece : news.pieces) {
       BW_RETURN_IF_ERROR(request.TakePiece(context, piece));
     }
+    request.call.feed->SetUnread(0);
     request.is_complete = request.is_complete || news.is_complete;
     return request.is_complete && request.num_frames == 0 ? NoFrames() : absl::OkStatus();
   }
-  for (const ops::Tensor& piece : news.pieces) {
-    request.chunks->Add(piece);
+  for (ops::Tensor& piece : news.pieces) {
+    request.chunks->Add(std::move(piece));
   }
+  request.call.feed->SetUnread(request.chunks->num_unread_bytes());
   if (news.is_complete) {
     request.chunks->Finish();
     request.is_complete = request.chunks->is_exhausted();
@@ -268,6 +270,9 @@ void FrameDriver::TakeChunks(const ops::ExecutionContext& context,
       continue;
     }
     const auto frames = encoder_->Advance(i, *request.chunks);
+    if (request.is_stream()) {
+      request.call.feed->SetUnread(request.chunks->num_unread_bytes());
+    }
     absl::Status status = frames.ok() ? request.TakeChunk(context, *frames) : frames.status();
     if (!status.ok()) {
       // A failure of the encoder is the model's fault, not the caller's.

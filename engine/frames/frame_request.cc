@@ -212,7 +212,7 @@ bool FrameRequest::StartChunks() {
   if (chunks == nullptr) {
     return false;
   }
-  chunks->Add(*source.encoder_input);
+  chunks->Add(*std::move(source.encoder_input));
   chunks->Finish();
   source.encoder_input.reset();
   return true;

@@ -9,6 +9,8 @@
 // A feed that is full stops its reader; on_room_ is called when pieces were taken.
 #include "engine/request/call.h"
 
+#include <algorithm>
+
 namespace beamwright::engine {
 
 void WokenRequests::Add(uint64_t number) {
@@ -45,6 +47,7 @@ void FrameFeed::Add(ops::Tensor piece) {
   {
     absl::MutexLock lock(&mutex_);
     bytes_ += piece.num_bytes();
+    most_ = std::max(most_, bytes_ + unread_);
     pieces_.push_back(std::move(piece));
   }
   Ring();
@@ -66,26 +69,36 @@ void FrameFeed::GiveUp() {
   Ring();
 }
 
-bool FrameFeed::is_full() const {
+bool FrameFeed::is_full() const { return num_bytes() >= kFullBytes; }
+
+int64_t FrameFeed::num_bytes() const {
   absl::MutexLock lock(&mutex_);
-  return bytes_ >= kFullBytes;
+  return bytes_ + unread_;
 }
 
 FrameFeed::News FrameFeed::Take() {
   News news;
-  bool was_full = false;
+  absl::MutexLock lock(&mutex_);
+  news.pieces.swap(pieces_);
+  news.is_complete = is_complete_;
+  unread_ += std::exchange(bytes_, 0);
+  has_news_ = false;
+  return news;
+}
+
+void FrameFeed::SetUnread(int64_t bytes) {
+  bool has_room = false;
   {
     absl::MutexLock lock(&mutex_);
-    news.pieces.swap(pieces_);
-    news.is_complete = is_complete_;
-    was_full = bytes_ >= kFullBytes;
-    bytes_ = 0;
-    has_news_ = false;
+    const bool was_full = bytes_ + unread_ >= kFullBytes;
+    unread_ = bytes;
+    const int64_t left = bytes_ + unread_;
+    has_room = (was_full && left < kFullBytes) || (left == 0 && most_ >= kFewBytes);
+    most_ = left == 0 ? 0 : most_;
   }
-  if (was_full && on_room_ != nullptr) {
+  if (has_room && on_room_ != nullptr) {
     on_room_();
   }
-  return news;
 }
 
 bool FrameFeed::SetAside(std::shared_ptr<WokenRequests> woken, uint64_t number) {

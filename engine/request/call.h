@@ -45,9 +45,11 @@ class FrameFeed {
  public:
   // More than this is not taken from a sender before some of it is read.
   static constexpr int64_t kFullBytes = int64_t{1} << 20;
+  // Fewer bytes are not worth a word that all of them were read.
+  static constexpr int64_t kFewBytes = int64_t{64} << 10;
 
-  // on_room: called on the engine's thread when it was full and is not any more; it must return at
-  // once. May be null.
+  // on_room: called on the engine's thread when it was full and is not any more, or when all of
+  // many bytes were read; it must return at once. May be null.
   explicit FrameFeed(std::function<void()> on_room = nullptr) : on_room_(std::move(on_room)) {}
 
   // For the sender. The next frames, [1, frames, width]; not after Finish.
@@ -59,6 +61,8 @@ class FrameFeed {
   void GiveUp();
   // Whether the sender should wait for on_room.
   bool is_full() const;
+  // Of pieces that were not read, also those that the engine has taken.
+  int64_t num_bytes() const;
 
   // For the engine.
   struct News {
@@ -66,6 +70,8 @@ class FrameFeed {
     bool is_complete = false;
   };
   News Take();
+  // `bytes` of the pieces that were taken are still to be read.
+  void SetUnread(int64_t bytes);
   // Leaves the request aside: with the next news, its number is added to `woken`. False: there are
   // some already, or it was given up.
   bool SetAside(std::shared_ptr<WokenRequests> woken, uint64_t number);
@@ -81,7 +87,9 @@ class FrameFeed {
   std::function<void()> bell_;
   mutable absl::Mutex mutex_;
   std::vector<ops::Tensor> pieces_ ABSL_GUARDED_BY(mutex_);
-  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;   // of them
+  int64_t unread_ ABSL_GUARDED_BY(mutex_) = 0;  // of those that were taken
+  int64_t most_ ABSL_GUARDED_BY(mutex_) = 0;    // of both, since all was read
   bool is_complete_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_given_up_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_news_ ABSL_GUARDED_BY(mutex_) = false;

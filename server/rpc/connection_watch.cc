@@ -13,9 +13,10 @@
 // 4. After a second (Window) of which much was late, LookBack does the same for connections that
 //    let others be read at times but used most of the second for bytes that became no requests.
 // 5. Between beats and while one is late, memory is looked at every few milliseconds (Relieve):
-//    calls whose request has not come are refused first. While gRPC reads many connections without
-//    a pause, refused calls give nothing back, since it ends none; then all connections that sent
-//    much since memory came to be short are reset together.
+//    calls whose request has not come are refused first, and calls whose clients do not read are
+//    cancelled. While gRPC reads many connections without a pause, refused calls give nothing back,
+//    since it ends none; then all connections that sent much since memory came to be short are
+//    reset together.
 //
 // Thresholds are CPU time, bytes and counts, not wall time alone: other processes on the machine
 // must not make a healthy client look like an attacker.
@@ -365,6 +366,7 @@ void ConnectionWatch::Relieve() {
     since_short_ = std::make_unique<Reading>(acceptor_, gate_);
   }
   gate_.incoming().RefuseOlderThan(now - 2 * kBetweenReliefs, serving::MemoryRunsShort());
+  gate_.CancelUnread();
   // Refusals do not help against headers, which come to a gigabyte a second.
   if (while_short_ == nullptr) {
     while_short_ = std::make_unique<Reading>(acceptor_, gate_);

@@ -19,6 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "ops/base/status.h"
+#include "server/rpc/raw_message.h"
 
 namespace beamwright::rpc {
 namespace {
@@ -103,14 +104,35 @@ absl::Status Gate::Resize(serving::MemoryAccount::Hold& hold, int64_t bytes) con
   if (hold.Resize(bytes)) {
     return absl::OkStatus();
   }
-  unsent_.CancelOlderThan(std::chrono::steady_clock::now() - kUnread);
+  CancelUnread();
   return core_.memory().Refusal(bytes);
+}
+
+void Gate::CancelUnread() const {
+  unsent_.CancelOlderThan(std::chrono::steady_clock::now() - kUnread);
 }
 
 void Gate::CountRefusal(const grpc::ServerContextBase& context, const absl::Status& why) const {
   serving::Caller caller{serving::Method::kGrpcOther};
   caller.context = ContextOf(context);
   core_.calls().Refuse(why, caller);
+}
+
+absl::Status UnsentMessage::Begin(const google::protobuf::Message& message,
+                                  grpc::ByteBuffer& bytes) {
+  BW_RETURN_IF_ERROR(SerializeReply(message, bytes));
+  if (absl::Status status = gate_.Resize(hold_, static_cast<int64_t>(bytes.Length()));
+      !status.ok()) {
+    bytes.Clear();
+    return status;
+  }
+  Begin();
+  return absl::OkStatus();
+}
+
+void UnsentMessage::End() {
+  gate_.unsent().Remove(context_);
+  hold_.Release();
 }
 
 uint32_t ConnectionOf(const grpc::ServerContextBase& context) {

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "google/protobuf/message.h"
 #include "server/access/access.h"
 #include "server/rpc/call_counts.h"
 #include "server/serving/core.h"
@@ -97,6 +98,8 @@ class Gate {
   // Makes a hold `bytes`. ResourceExhausted if there is no room: then calls whose clients do not
   // read their answers are cancelled, so that there is room for the next call.
   absl::Status Resize(serving::MemoryAccount::Hold& hold, int64_t bytes) const;
+  // Cancels those calls.
+  void CancelUnread() const;
   // What calls come of each connection.
   ConnectionCalls& connections() const { return connections_; }
   // How many messages are waited for or on their way. The reader counts them.
@@ -123,6 +126,28 @@ class Gate {
   mutable std::atomic<int64_t> arrived_bytes_{0};
   static constexpr int kMostLarge = 1 << 14;
   mutable serving::TurnThread reader_{"bw-requests", kMostLarge};
+};
+
+// UnsentMessage: the message of a stream that gRPC sends. It counts as memory of callers until its
+// client has read it, and makes room as other unread answers do. For one thread at a time.
+class UnsentMessage {
+ public:
+  // Both must outlive the last write.
+  UnsentMessage(const Gate& gate, grpc::CallbackServerContext& context)
+      : gate_(gate), context_(context), hold_(gate.MakeHold()) {}
+
+  // Before StartWrite: `bytes` is the message. ResourceExhausted if it is too large, or if there is
+  // no room for it.
+  absl::Status Begin(const google::protobuf::Message& message, grpc::ByteBuffer& bytes);
+  // The same for a message whose memory is held already.
+  void Begin() { gate_.unsent().Add(context_); }
+  // The write has ended.
+  void End();
+
+ private:
+  const Gate& gate_;
+  grpc::CallbackServerContext& context_;
+  serving::MemoryAccount::Hold hold_;
 };
 
 // As in serving::Caller. 0 for a Unix socket, whose clients all have one name.

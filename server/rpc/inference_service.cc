@@ -28,6 +28,8 @@ namespace {
 
 constexpr char kErrorsEndStream[] = "triton_grpc_error";
 constexpr char kFinalResponse[] = "triton_final_response";
+// What a request of a stream takes without its messages.
+constexpr int64_t kEntryBytes = 4 << 10;
 
 bool ErrorsEndIt(const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
@@ -67,7 +69,8 @@ InferenceStream::InferenceStream(const Gate& gate, oip::Service& service, OpenSt
       deadline_(DeadlineOf(context)),
       errors_end_it_(ErrorsEndIt(context)),
       context_(ContextOf(context)),
-      connection_(ConnectionOf(context)) {}
+      connection_(ConnectionOf(context)),
+      unsent_(gate, context) {}
 
 InferenceStream* InferenceStream::Start(const Gate& gate, oip::Service& service,
                                         OpenStreams& streams, grpc::CallbackServerContext& context,
@@ -104,11 +107,14 @@ void InferenceStream::OnReadDone(bool ok) {
   Entry* entry = nullptr;
   grpc::ByteBuffer bytes;
   bool is_large = false;
+  absl::Status held;
   if (ok) {
     absl::MutexLock lock(&mutex_);
     if (!finished_) {
       bytes.Swap(&request_);
-      entry = entries_.emplace_back(std::make_unique<Entry>(service_.core().state())).get();
+      entry =
+          entries_.emplace_back(std::make_unique<Entry>(service_.core().state(), gate_.MakeHold()))
+              .get();
       ++num_decoding_;
       is_large = bytes.Length() > Gate::kAtOnceBytes;
       num_decoding_ += is_large ? 1 : 0;  // until GoOn
@@ -118,8 +124,11 @@ void InferenceStream::OnReadDone(bool ok) {
   // calls on another thread as soon as that has come.
   if (entry != nullptr) {
     gate_.CountArrival(call_, bytes);
+    held = gate_.Resize(entry->hold, kEntryBytes + static_cast<int64_t>(bytes.Length()));
   }
-  if (is_large) {
+  if (!held.ok()) {
+    Answered(*entry, held);
+  } else if (is_large) {
     const absl::Status posted = gate_.reader().Post(
         MakeCaller(), [this, entry, bytes](const absl::Status& outcome) mutable {
           outcome.ok() ? Take(entry, bytes) : Answered(*entry, outcome);
@@ -171,7 +180,8 @@ void InferenceStream::Take(Entry* entry, grpc::ByteBuffer& bytes) {
                  });
 }
 
-void InferenceStream::Answered(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer) {
+void InferenceStream::SetAnswer(Entry& entry,
+                                absl::StatusOr<inference::ModelInferResponse> answer) const {
   inference::ModelStreamInferResponse message;
   inference::ModelInferResponse& response = *message.mutable_infer_response();
   if (answer.ok()) {
@@ -185,6 +195,15 @@ void InferenceStream::Answered(Entry& entry, absl::StatusOr<inference::ModelInfe
   (*response.mutable_parameters())[kFinalResponse].set_bool_param(true);
   if (absl::Status status = SerializeReply(message, entry.answer); !status.ok()) {
     entry.status = std::move(status);
+  }
+}
+
+void InferenceStream::Answered(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer) {
+  SetAnswer(entry, std::move(answer));
+  const absl::Status held =
+      gate_.Resize(entry.hold, kEntryBytes + static_cast<int64_t>(entry.answer.Length()));
+  if (!held.ok()) {
+    SetAnswer(entry, held);
   }
   bool last = false;
   {
@@ -202,6 +221,7 @@ void InferenceStream::Answered(Entry& entry, absl::StatusOr<inference::ModelInfe
 void InferenceStream::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mutex_);
   writing_ = false;
+  unsent_.End();
   entries_.pop_front();
   if (!ok) {
     cancelled_->Cancel();  // the client is gone
@@ -221,6 +241,7 @@ void InferenceStream::Advance() {
       return;
     }
     writing_ = true;
+    unsent_.Begin();
     StartWrite(&first.answer);
   }
   if (!reading_ && !at_end_ && !ending_ && entries_.size() < kMaxOpenPerStream) {

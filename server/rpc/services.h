@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -134,13 +135,15 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
  private:
   // A request of the stream and, when it is there, its answer.
   struct Entry {
-    explicit Entry(serving::ServingState& state) : open(state) {}
+    Entry(serving::ServingState& state, serving::MemoryAccount::Hold held)
+        : open(state), hold(std::move(held)) {}
     const serving::ServingState::OpenCall open;
     std::string id;
     std::string model;
     bool answered = false;
     absl::Status status;
     grpc::ByteBuffer answer;
+    serving::MemoryAccount::Hold hold;  // of the request, and then of the answer
   };
 
   InferenceStream(const Gate& gate, oip::Service& service, OpenStreams& streams,
@@ -151,6 +154,8 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   void GoOn(bool ok, bool was_large);
   serving::Caller MakeCaller() const;
   void Answered(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer);
+  // Sets the entry's answer.
+  void SetAnswer(Entry& entry, absl::StatusOr<inference::ModelInferResponse> answer) const;
   // Starts what can be started: a write, a read, or the end.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -170,8 +175,9 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   grpc::ByteBuffer request_;  // of the read under way
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool at_end_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more will be read
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;  // because the server stops
+  UnsentMessage unsent_ ABSL_GUARDED_BY(mutex_);  // of the write under way
+  bool at_end_ ABSL_GUARDED_BY(mutex_) = false;   // nothing more will be read
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;   // because the server stops
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC has let go of it
   size_t num_decoding_ ABSL_GUARDED_BY(mutex_) = 0;

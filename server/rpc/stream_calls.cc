@@ -29,13 +29,14 @@ constexpr size_t kJoinedBytes = size_t{256} << 10;
 
 void MessageWriter::OnWritten(bool is_sent) {
   state_ = State::kReady;
+  unsent_.End();
   if (!is_sent) {
     stop_();
   }
 }
 
 void MessageWriter::Write(const google::protobuf::Message& message) {
-  if (const absl::Status status = SerializeReply(message, bytes_); !status.ok()) {
+  if (const absl::Status status = unsent_.Begin(message, bytes_); !status.ok()) {
     stop_();
     End(status);
     return;

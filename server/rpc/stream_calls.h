@@ -43,9 +43,13 @@ class MessageWriter {
  public:
   // stop: cancels the work for the call, because its client gets no further message; it may be
   // called more than once. What it is given must outlive it.
-  MessageWriter(RawReactor& call, serving::Core& core, grpc::CallbackServerContext& context,
-                std::function<void()> stop)
-      : call_(call), core_(core), context_(context), stop_(std::move(stop)) {}
+  MessageWriter(RawReactor& call, const Gate& gate, serving::Core& core,
+                grpc::CallbackServerContext& context, std::function<void()> stop)
+      : call_(call),
+        core_(core),
+        context_(context),
+        stop_(std::move(stop)),
+        unsent_(gate, context) {}
 
   // kReady: writes the next message of `source`, or ends the call as the source says. Other states:
   // nothing. The source has serving::Taken Take(Message&, absl::Status& end).
@@ -86,6 +90,7 @@ class MessageWriter {
   const std::function<void()> stop_;
   State state_ = State::kReady;
   grpc::ByteBuffer bytes_;  // of the write under way
+  UnsentMessage unsent_;    // the same
 };
 
 // StreamDecodeCall: a StreamDecode call, as gRPC sees it. Lives until gRPC is done with it and no
@@ -115,7 +120,7 @@ class StreamDecodeCall final : public OneRequestCall {
 
   absl::Mutex mutex_;
   std::shared_ptr<serving::DecodeStream> stream_ ABSL_GUARDED_BY(mutex_);
-  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, core_, context(),
+  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, gate(), core_, context(),
                                                 [this] { cancelled_->Cancel(); }};
 };
 
@@ -163,7 +168,7 @@ class StreamTranslateCall final : public OneRequestCall {
 
   absl::Mutex mutex_;
   TranslatedMessages messages_ ABSL_GUARDED_BY(mutex_);
-  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, core_, context(),
+  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, gate(), core_, context(),
                                                 [this] { cancelled_->Cancel(); }};
 };
 
@@ -201,7 +206,7 @@ class RecognizeCall final : public RawReactor {
   grpc::ByteBuffer request_;  // of the read under way
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool at_end_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more will be read
-  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, core_, context_,
+  MessageWriter writer_ ABSL_GUARDED_BY(mutex_){*this, gate_, core_, context_,
                                                 [this] { recognition_->GiveUp(); }};
 };
 

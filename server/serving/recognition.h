@@ -103,6 +103,8 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   bool Defer(absl::StatusOr<v1::RecognizeRequest>* request);
   void FinishNow();
   absl::Status OpenSound(const v1::RecognizeConfig& config);
+  // Holds memory for pieces that the engine has not read; false if memory lacks.
+  bool HoldFeed();
   absl::Status AddFeatures(const v1::Tensor& features);
   // Hands a piece to the engine.
   absl::Status Feed(absl::StatusOr<engine::PreparedSource> piece);
@@ -201,6 +203,7 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   // What is read later, in order; an empty one: the client sends no more.
   std::deque<std::optional<absl::StatusOr<v1::RecognizeRequest>>> early_ ABSL_GUARDED_BY(mutex_);
   MemoryAccount::Hold early_hold_ ABSL_GUARDED_BY(mutex_) = core_.memory().MakeHold();
+  MemoryAccount::Hold feed_hold_ ABSL_GUARDED_BY(mutex_) = core_.memory().MakeHold();
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time heard_ ABSL_GUARDED_BY(mutex_);  // when the client sent something, or had to wait
   absl::Status end_ ABSL_GUARDED_BY(mutex_);

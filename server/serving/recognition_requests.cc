@@ -278,7 +278,12 @@ void Recognition::Begin() {
   }
   {
     absl::MutexLock lock(&mutex_);
-    feed_ = std::make_shared<engine::FrameFeed>(room_);
+    feed_ = std::make_shared<engine::FrameFeed>([weak = weak_from_this()] {
+      if (const std::shared_ptr<Recognition> self = weak.lock()) {
+        self->HoldFeed();
+        self->room_();
+      }
+    });
   }
   if (!MayBegin()) {
     return;
@@ -295,7 +300,12 @@ absl::Status Recognition::Feed(absl::StatusOr<engine::PreparedSource> piece) {
   }
   feed_->Add(model_->has_encoder() ? *std::move(piece->encoder_input)
                                    : std::move(piece->decoder_inputs[0]));
-  return absl::OkStatus();
+  return HoldFeed() ? absl::OkStatus() : MemoryRunsShort();
+}
+
+bool Recognition::HoldFeed() {
+  absl::MutexLock lock(&mutex_);
+  return feed_hold_.Resize(feed_->num_bytes());
 }
 
 absl::Status Recognition::AddFeatures(const v1::Tensor& features) {

@@ -78,7 +78,10 @@ int CloseCode(const absl::Status& status) {
 }  // namespace
 
 Session::Session(const Site& site, std::unique_ptr<WebSocket> socket)
-    : site_(site), socket_(std::move(socket)), watch_(socket_->executor()) {}
+    : site_(site),
+      socket_(std::move(socket)),
+      watch_(socket_->executor()),
+      texts_hold_(site.core.memory().MakeHold()) {}
 
 Session::~Session() {
   if (recognition_ != nullptr) {  // elsewhere: it rings the bell, which may be held here
@@ -290,8 +293,11 @@ void Session::Advance() {
     written_ = SteadyNow();
     std::string text = std::move(texts_.front());
     texts_.pop_front();
+    written_bytes_ = static_cast<int64_t>(text.size());
     socket_->Write(std::move(text), [self = shared_from_this()](Outcome outcome) {
       self->writing_ = false;
+      self->written_bytes_ = 0;
+      self->HoldTexts();
       if (outcome != Outcome::kOk) {
         self->OnGone();
         return;
@@ -319,12 +325,25 @@ bool Session::TakeAnswers() {
       json_->Append(message, is_complete_, texts);
       texts_.insert(texts_.end(), std::make_move_iterator(texts.begin()),
                     std::make_move_iterator(texts.end()));
+      if (!HoldTexts()) {
+        texts_.clear();
+        recognition_->GiveUp();
+        EndSource(serving::MemoryRunsShort());
+      }
       break;
     case serving::Recognition::Taken::kEnd:
       EndSource(end.ok() ? early_ : end);
       break;
   }
   return true;
+}
+
+bool Session::HoldTexts() {
+  int64_t bytes = written_bytes_;
+  for (const std::string& text : texts_) {
+    bytes += static_cast<int64_t>(text.size());
+  }
+  return texts_hold_.Resize(bytes);
 }
 
 void Session::EndSource(const absl::Status& status) {

@@ -22,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/access/access.h"
 #include "server/http/cors.h"
+#include "server/serving/memory_account.h"
 #include "server/serving/recognition.h"
 #include "server/websocket/stream_query.h"
 #include "server/websocket/web_socket.h"
@@ -77,6 +78,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void Advance();
   // Takes what is known of the source; false if it is nothing.
   bool TakeAnswers();
+  // Holds memory for answers that are not sent; false if memory lacks.
+  bool HoldTexts();
   void EndSource(const absl::Status& status);
   // There is no memory for what the client sends.
   void EndForMemory();
@@ -102,6 +105,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_complete_ = false;                           // the client has said that it is
   absl::Status early_;                                 // and has then said more, too early
   std::deque<std::string> texts_;                      // to be written
+  int64_t written_bytes_ = 0;                          // of the write under way
+  serving::MemoryAccount::Hold texts_hold_;            // for these
   std::optional<std::pair<int, std::string>> end_;     // once they are
   bool is_plain_ = false;  // the request is whole, and not for a WebSocket
   bool is_open_ = false;   // it is a WebSocket

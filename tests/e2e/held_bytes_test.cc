@@ -3,11 +3,15 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include "beamwright/v1/recognize.pb.h"
+#include "inference/grpc_service.pb.h"
 #include "tests/e2e/becomes.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/http2_frames.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/secured.h"
+#include "tests/engine/bundle/temp_bundle.h"
+#include "tests/engine/sound/tones_model.h"
 #include "tests/server/rpc/sockets.h"
 
 namespace beamwright::e2e {
@@ -48,17 +52,99 @@ TEST(HeldBytesTest, AnswersWithoutAReaderMakeRoomForOthers) {
   EXPECT_EQ(server.Wait(), 0);
 }
 
-// A server that gets SIGTERM while a client does not read fifty answers exits with 0, and has
+// A stream of these requests, whose client never reads an answer and does not end it.
+std::string StreamWithoutAWindow(const std::string& method,
+                                 const std::vector<std::string>& requests) {
+  using namespace http2;  // NOLINT(google-build-using-namespace)
+  std::string bytes = kPreface + Frame(kSettings, 0, 0, {"\0\x04\0\0\0\0", 6}) +
+                      Frame(kHeaders, kEndHeaders, 1, CallHeaders("http", "trailers", method));
+  constexpr size_t kLargestFrame = 16 << 10;
+  std::string data;
+  for (const std::string& request : requests) {
+    data += '\0';
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      data += static_cast<char>(request.size() >> shift);
+    }
+    data += request;
+  }
+  for (size_t at = 0; at < data.size(); at += kLargestFrame) {
+    bytes += Frame(kData, 0, 1, data.substr(at, kLargestFrame));
+  }
+  return bytes;
+}
+
+std::string InferStream(int count) {
+  inference::ModelInferRequest request;
+  request.set_model_name("g2p-en");
+  auto& input = *request.add_inputs();
+  input.set_name("source_text");
+  input.set_datatype("BYTES");
+  input.add_shape(1);
+  input.add_shape(1);
+  input.mutable_contents()->add_bytes_contents("beam");
+  return StreamWithoutAWindow(
+      "/inference.GRPCInferenceService/ModelStreamInfer",
+      std::vector<std::string>(static_cast<size_t>(count), request.SerializeAsString()));
+}
+
+std::string RecognizeStream() {
+  v1::RecognizeRequest config;
+  config.mutable_config()->set_model("tones");
+  config.mutable_config()->mutable_audio()->set_samples(v1::SAMPLE_FORMAT_F32);
+  v1::RecognizeRequest sound;
+  sound.set_audio(sound::AsF32(sound::Tones({3})));
+  v1::RecognizeRequest finish;
+  finish.set_finish(true);
+  return StreamWithoutAWindow(
+      "/beamwright.v1.RecognizeService/Recognize",
+      {config.SerializeAsString(), sound.SerializeAsString(), finish.SerializeAsString()});
+}
+
+// What a stream is answered counts until its client reads it.
+TEST(HeldBytesTest, MessagesOfAStreamWithoutAReaderCount) {
+  const bundle::TempFolder temp;
+  sound::WriteTonesBundle(temp.path(), "tones");
+  ServerProcess server({"--model-path", DefaultModel(), "--model-path", temp.At("tones")});
+  const auto metric = [&](const char* name) { return Sum(Scrape(server.metrics_port()), name); };
+  double sources = 0;
+  for (const std::string& stream : {InferStream(1), RecognizeStream()}) {
+    rpc::ClientSocket client;
+    ASSERT_TRUE(client.ConnectV4(server.WaitForPort()));
+    ASSERT_EQ(send(client.fd(), stream.data(), stream.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(stream.size()));
+    ++sources;
+    EXPECT_TRUE(Becomes([&] { return metric("beamwright_sources_total") == sources; }));
+    EXPECT_TRUE(Becomes([&] { return metric("beamwright_requests_running") == 0; }));
+    EXPECT_TRUE(Becomes([&] { return metric("beamwright_held_bytes") > 0; }));
+    EXPECT_GT(metric("beamwright_held_bytes"), 0);
+    client.Close();
+    EXPECT_TRUE(Becomes([&] { return metric("beamwright_held_bytes") == 0; }));
+  }
+}
+
+TEST(HeldBytesTest, StreamsWithoutAReaderMakeRoomForOthers) {
+  ServerProcess server({"--model-path", DefaultModel(), "--max-held-bytes", "1048576"});
+  const auto held = [&] { return Sum(Scrape(server.metrics_port()), "beamwright_held_bytes"); };
+  rpc::ClientSocket client;
+  ASSERT_TRUE(client.ConnectV4(server.WaitForPort()));
+  const std::string requests = InferStream(300);
+  ASSERT_EQ(send(client.fd(), requests.data(), requests.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(requests.size()));
+  EXPECT_TRUE(Becomes([&] { return held() > 900'000; }));
+  EXPECT_TRUE(Becomes([&] { return DecodeAs(server.address(), {}).ok(); }));
+}
+
+// A server that gets SIGTERM while a client does not read `count` answers exits with 0, and has
 // reset the connection.
-void EndWithUnreadAnswers(const std::string& drain_timeout) {
+void EndWithUnreadAnswers(const std::string& drain_timeout,
+                          const std::string& calls = CallsWithoutAWindow(50), int count = 50) {
   ServerProcess server({"--model-path", DefaultModel(), "--drain-timeout", drain_timeout});
   rpc::ClientSocket client;
   ASSERT_TRUE(client.ConnectV4(server.WaitForPort()));
-  const std::string calls = CallsWithoutAWindow(50);
   ASSERT_EQ(send(client.fd(), calls.data(), calls.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(calls.size()));
   EXPECT_TRUE(Becomes([&] {
-    return Sum(Scrape(server.metrics_port()), "beamwright_requests_total", "code=\"OK\"") >= 50;
+    return Sum(Scrape(server.metrics_port()), "beamwright_requests_total", "code=\"OK\"") >= count;
   }));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(), 0);
@@ -67,6 +153,10 @@ void EndWithUnreadAnswers(const std::string& drain_timeout) {
 
 // Nor do they keep the end waiting: without the reset it would take the whole drain timeout.
 TEST(HeldBytesTest, AnswersWithoutAReaderKeepNoDrain) { EndWithUnreadAnswers("10m"); }
+
+TEST(HeldBytesTest, AStreamWithoutAReaderKeepsNoDrain) {
+  EndWithUnreadAnswers("10m", InferStream(50), 50);
+}
 
 // Nor does it go on after the drain timeout, though that is less than a slow client may take.
 TEST(HeldBytesTest, AnswersWithoutAReaderEndWithTheDrainTimeout) { EndWithUnreadAnswers("1s"); }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 
 namespace beamwright::engine {
@@ -40,17 +43,25 @@ void ExpectChunk(const ChunkedSource& source, const StreamingPart& streaming, in
   }
 }
 
-// Features come one at a time. Chunk k begins at k * shift. It can be read with its last feature;
-// after the end those are read that begin before the last feature, or the tail's.
-void ExpectChunks(const StreamingPart& streaming, int num_features) {
+// Features come in pieces of this size, with empty ones in between. Chunk k begins at k * shift. It
+// can be read with its last feature; after the end those are read that begin before the last
+// feature, or the tail's.
+void ExpectChunks(const StreamingPart& streaming, int num_features, int piece) {
   ChunkedSource source(streaming);
   EXPECT_TRUE(source.is_empty());
   const auto chunk = static_cast<int>(streaming.chunk);
   int first = 0;  // feature of the next chunk
-  for (int there = 1; there <= num_features; ++there) {
-    const std::vector<float> feature = {Value(there - 1, 0), Value(there - 1, 1)};
-    source.Add(ops::Tensor::Of<float>({1, 1, kWidth}, feature));
+  for (int there = 0; there < num_features;) {
+    const int size = std::min(piece, num_features - there);
+    std::vector<float> features;
+    for (int i = there; i < there + size; ++i) {
+      features.insert(features.end(), {Value(i, 0), Value(i, 1)});
+    }
+    there += size;
+    source.Add(ops::Tensor::Of<float>({1, size, kWidth}, features));
+    source.Add(ops::Tensor::Zeros(ops::DType::kF32, {1, 0, kWidth}));
     EXPECT_FALSE(source.is_empty());
+    EXPECT_EQ(source.num_unread_bytes() > 0, source.has_chunk());
     while (first + chunk <= there) {
       ASSERT_TRUE(source.has_chunk()) << first;
       ExpectChunk(source, streaming, first, there);
@@ -70,6 +81,7 @@ void ExpectChunks(const StreamingPart& streaming, int num_features) {
   }
   EXPECT_FALSE(source.has_chunk());
   EXPECT_TRUE(source.is_exhausted());
+  EXPECT_EQ(source.num_unread_bytes(), 0);
 }
 
 TEST(ChunkedSourceTest, ChunksAreReadWithTheirLastFeatureAndToTheEnd) {
@@ -80,7 +92,9 @@ TEST(ChunkedSourceTest, ChunksAreReadWithTheirLastFeatureAndToTheEnd) {
           for (int num_features = 1; num_features <= 12; ++num_features) {
             SCOPED_TRACE(absl::StrCat("chunk ", chunk, ", shift ", shift, ", tail ", tail, ", ",
                                       num_features, " features, width first ", width_first));
-            ExpectChunks(Streaming(chunk, shift, tail, width_first), num_features);
+            for (const int piece : {1, 2, 5}) {
+              ExpectChunks(Streaming(chunk, shift, tail, width_first), num_features, piece);
+            }
           }
         }
       }

@@ -316,6 +316,36 @@ TEST(StreamTest, OneThatWaitsEndsAtItsDeadlineAndWhenItIsGivenUp) {
   EXPECT_EQ(cut.segments.size(), 1);
 }
 
+// A feed is full while the engine has taken pieces and not read them. Its sender hears when there
+// is room, and when all pieces of more than kFewBytes were read.
+TEST(StreamTest, AFeedIsFullUntilTheEngineHasReadWhatItTook) {
+  int num_rooms = 0;
+  FrameFeed feed([&] { ++num_rooms; });
+  const auto add = [&feed](int64_t frames) {
+    feed.Add(ops::Tensor::Zeros(ops::DType::kF32, {1, frames, 64}));
+  };
+  add(FrameFeed::kFullBytes / 256);
+  EXPECT_TRUE(feed.is_full());
+  EXPECT_EQ(feed.Take().pieces.size(), 1);
+  feed.SetUnread(FrameFeed::kFullBytes);
+  EXPECT_TRUE(feed.is_full());
+  EXPECT_EQ(num_rooms, 0);
+  feed.SetUnread(FrameFeed::kFullBytes - 256);
+  EXPECT_FALSE(feed.is_full());
+  EXPECT_EQ(num_rooms, 1);
+  add(2);
+  EXPECT_TRUE(feed.is_full());
+  EXPECT_EQ(feed.num_bytes(), FrameFeed::kFullBytes + 256);
+  EXPECT_EQ(feed.Take().pieces.size(), 1);
+  feed.SetUnread(0);
+  EXPECT_EQ(num_rooms, 2);
+  EXPECT_EQ(feed.num_bytes(), 0);
+  add(2);
+  feed.Take();
+  feed.SetUnread(0);
+  EXPECT_EQ(num_rooms, 2) << "for a few bytes";
+}
+
 // The engine looked at the flag, the caller gave up, the engine took the news: nothing more comes
 // that would wake the request.
 TEST(StreamTest, OneThatIsGivenUpWhileItsNewsAreTakenIsNotLeftAside) {

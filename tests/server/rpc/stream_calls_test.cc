@@ -82,12 +82,14 @@ class WrittenCall final : public RawReactor {
 
  private:
   serving::Core& core_;
+  const access::Access access_;
+  const Gate gate_{access_, core_, 1 << 20};
   grpc::CallbackServerContext context_;
   absl::Mutex mutex_;
   TranslatedMessages messages_ ABSL_GUARDED_BY(mutex_);
   int num_stops_ ABSL_GUARDED_BY(mutex_) = 0;
   MessageWriter writer_ ABSL_GUARDED_BY(mutex_){
-      *this, core_, context_, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { ++num_stops_; }};
+      *this, gate_, core_, context_, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { ++num_stops_; }};
 };
 
 // gRPC as the call sees it.
@@ -188,6 +190,23 @@ TEST(MessageWriterTest, AClientThatIsGoneStopsTheWork) {
   call.End(absl::CancelledError("the call was cancelled"));
   EXPECT_TRUE(call.has_ended());
   EXPECT_EQ(transport.status()->error_code(), grpc::StatusCode::CANCELLED);
+}
+
+// A client that does not read is not free of charge, and without memory the call ends.
+TEST(MessageWriterTest, AMessageCountsAsMemoryUntilItsClientTookIt) {
+  Site site;
+  WrittenCall call(site.core());
+  Transport transport(call);
+  call.Add(WithText(100 << 10));
+  EXPECT_GE(site.core().memory().held_bytes(), 100 << 10);
+  EXPECT_TRUE(transport.TakeNext());
+  EXPECT_EQ(site.core().memory().held_bytes(), 0);
+  site.core().memory().SetLimit(80 << 10);
+  call.Add(WithText(100 << 10));
+  EXPECT_TRUE(call.has_ended());
+  EXPECT_EQ(call.num_stops(), 1);
+  EXPECT_EQ(transport.status()->error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(site.core().memory().held_bytes(), 0);
 }
 
 TEST(MessageWriterTest, MessagesOfAnotherThreadComeInOrderAndOnce) {
