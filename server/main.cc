@@ -117,10 +117,14 @@ void Drain(const serving::Flags& flags, serving::Core& core, rpc::Server& server
     streams->Leave();
   }
   const absl::Duration timeout = flags.drain_timeout - std::min(kClosing, flags.drain_timeout / 7);
-  const absl::Time end = SteadyNow() + timeout;
+  const absl::Time begin = SteadyNow();
+  const absl::Time end = begin + timeout;
   bool is_answered = state.WaitUntilAnswered(std::min(kBetweenDrops, timeout));
   while (!is_answered && SteadyNow() < end) {
     server.DropUnread(kUnread);
+    if (SteadyNow() - begin >= serving::StreamWatch::kMostIdleInDrain) {
+      core.streams().LookInDrain(SteadyNow());
+    }
     is_answered = state.WaitUntilAnswered(std::min(kBetweenDrops, end - SteadyNow()));
   }
   if (!is_answered) {

@@ -28,6 +28,7 @@
 namespace beamwright::oip {
 namespace {
 
+using serving::StreamWatch;
 using ParameterMap = google::protobuf::Map<std::string, inference::InferParameter>;
 
 absl::Status ReadFlag(const ParameterMap& parameters, const std::string& name, bool& flag) {
@@ -41,10 +42,6 @@ absl::Status ReadFlag(const ParameterMap& parameters, const std::string& name, b
   flag = found->second.bool_param();
   return absl::OkStatus();
 }
-
-// The idle time of a sequence while the server drains: a sender may finish its sequence, and an
-// idle one must not delay the end of the server.
-constexpr absl::Duration kMostIdleInDrain = absl::Seconds(2);
 
 // A part of the source as a request of Recognize.
 absl::StatusOr<v1::RecognizeRequest> PieceOf(const v1::DecodeRequest& request) {
@@ -241,7 +238,7 @@ void Sequences::Look() {
   const absl::Duration most_idle = std::min(idle_, core_.streams().idle());
   const bool is_draining = !core_.state().CheckAccepting().ok();
   const absl::Time oldest =
-      SteadyNow() - (is_draining ? std::min(most_idle, kMostIdleInDrain) : most_idle);
+      SteadyNow() - (is_draining ? std::min(most_idle, StreamWatch::kMostIdleInDrain) : most_idle);
   absl::MutexLock lock(&mutex_);
   for (auto it = sequences_.begin(); it != sequences_.end();) {
     const bool is_over = it->second->HasEnded() || it->second->used() < oldest;
@@ -295,7 +292,8 @@ std::shared_ptr<Sequences::Sequence> Sequences::Begin(const Key& key, const Sequ
     }
     if (!watch_.has_value()) {
       // Often enough for the idle time of a drain.
-      const absl::Duration most_idle = std::min({idle_, core_.streams().idle(), kMostIdleInDrain});
+      const absl::Duration most_idle =
+          std::min({idle_, core_.streams().idle(), StreamWatch::kMostIdleInDrain});
       watch_.emplace("bw-sequences", most_idle / 4, [this] { Look(); });
     }
   }

@@ -88,7 +88,7 @@ void Recognition::GiveUp() {
   End(stop_->Outcome(caller_.deadline, SteadyNow()));
 }
 
-bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
+bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle, const absl::Status& why) {
   {
     absl::MutexLock lock(&mutex_);
     const bool is_complete = completed_ != absl::InfinitePast();
@@ -104,9 +104,7 @@ bool Recognition::EndIfIdle(absl::Time now, absl::Duration idle) {
       return false;
     }
   }
-  End(absl::DeadlineExceededError(absl::StrCat("nothing has come of the stream for ",
-                                               absl::FormatDuration(idle),
-                                               " (stream-idle-timeout)")));
+  End(why, Stage::kAnswered);
   return true;
 }
 

@@ -54,9 +54,10 @@ class Recognition : public std::enable_shared_from_this<Recognition> {
   void Finish();
   // Its caller is gone. On any thread.
   void GiveUp();
-  // Ends the call if its client, which is to send more, has sent nothing for `idle`. True: the call
-  // has ended, or all of its source has come.
-  bool EndIfIdle(absl::Time now, absl::Duration idle);
+  // Ends the call, with the segments that were found and this status, if its client, which is to
+  // send more, has sent nothing for `idle`. True: the call has ended, or all of its source has
+  // come.
+  bool EndIfIdle(absl::Time now, absl::Duration idle, const absl::Status& why);
   // The client should wait for `room` before it sends more.
   bool is_full() const;
 

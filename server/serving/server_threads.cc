@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "ops/base/status.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
@@ -123,6 +124,17 @@ void TurnThread::RunNext() {
   }
 }
 
+namespace {
+
+constexpr size_t kFewStreams = 64;
+
+template <typename Which>
+void Erase(std::vector<std::weak_ptr<Recognition>>& streams, const Which& which) {
+  streams.erase(std::remove_if(streams.begin(), streams.end(), which), streams.end());
+}
+
+}  // namespace
+
 void StreamWatch::SetIdle(absl::Duration idle) {
   absl::MutexLock lock(&mutex_);
   idle_ = idle == absl::ZeroDuration() ? absl::InfiniteDuration() : idle;
@@ -133,33 +145,50 @@ absl::Duration StreamWatch::idle() const {
   return idle_;
 }
 
+size_t StreamWatch::num_streams() const {
+  absl::MutexLock lock(&mutex_);
+  return streams_.size();
+}
+
 void StreamWatch::Add(std::weak_ptr<Recognition> stream) {
   absl::MutexLock lock(&mutex_);
-  if (idle_ == absl::InfiniteDuration()) {
-    return;
+  if (streams_.size() >= most_streams_) {
+    Erase(streams_, [](const std::weak_ptr<Recognition>& old) { return old.expired(); });
+    most_streams_ = std::max(kFewStreams, 2 * streams_.size());
   }
   streams_.push_back(std::move(stream));
-  if (!thread_.has_value()) {
+  if (!thread_.has_value() && idle_ < absl::InfiniteDuration()) {
     thread_.emplace("bw-streams", PeriodicThread::IntervalFor(idle_),
                     [this] { Look(SteadyNow()); });
   }
 }
 
 void StreamWatch::Look(absl::Time now) {
+  const absl::Duration most = idle();
+  if (most == absl::InfiniteDuration()) {
+    return;
+  }
+  EndIdle(now, most,
+          absl::DeadlineExceededError(absl::StrCat("nothing has come of the stream for ",
+                                                   absl::FormatDuration(most),
+                                                   " (stream-idle-timeout)")));
+}
+
+void StreamWatch::LookInDrain(absl::Time now) {
+  EndIdle(now, std::min(idle(), kMostIdleInDrain), ShuttingDown());
+}
+
+void StreamWatch::EndIdle(absl::Time now, absl::Duration idle, const absl::Status& why) {
   std::vector<std::weak_ptr<Recognition>> streams;
-  absl::Duration idle;
   {
     absl::MutexLock lock(&mutex_);
     streams.swap(streams_);
-    idle = idle_;
   }
   // Without the lock: a stream that ends calls back.
-  streams.erase(std::remove_if(streams.begin(), streams.end(),
-                               [idle, now](const std::weak_ptr<Recognition>& weak) {
-                                 const std::shared_ptr<Recognition> stream = weak.lock();
-                                 return stream == nullptr || stream->EndIfIdle(now, idle);
-                               }),
-                streams.end());
+  Erase(streams, [&](const std::weak_ptr<Recognition>& weak) {
+    const std::shared_ptr<Recognition> stream = weak.lock();
+    return stream == nullptr || stream->EndIfIdle(now, idle, why);
+  });
   absl::MutexLock lock(&mutex_);
   streams_.insert(streams_.end(), streams.begin(), streams.end());
 }

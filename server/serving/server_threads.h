@@ -94,6 +94,9 @@ class Recognition;
 class StreamWatch {
  public:
   static constexpr absl::Duration kDefaultIdle = absl::Minutes(1);
+  // While the server drains: a client may finish its stream, and an idle stream must not delay the
+  // end of the server.
+  static constexpr absl::Duration kMostIdleInDrain = absl::Seconds(2);
 
   // No stream ends until SetIdle.
   StreamWatch() = default;
@@ -106,14 +109,23 @@ class StreamWatch {
   // Infinite: no stream ends for that.
   absl::Duration idle() const;
   void Add(std::weak_ptr<Recognition> stream);
+  // Some of them may be gone.
+  size_t num_streams() const;
   // Ends the streams that are idle at `now`, by SteadyNow. The watch's thread calls it now and
   // then.
   void Look(absl::Time now);
+  // While the server drains, now and then: ends streams that have been idle for kMostIdleInDrain,
+  // with Unavailable after the segments that were found.
+  void LookInDrain(absl::Time now);
 
  private:
+  // Ends streams that are idle for such a time with this status.
+  void EndIdle(absl::Time now, absl::Duration idle, const absl::Status& why);
+
   mutable absl::Mutex mutex_;
   absl::Duration idle_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   std::vector<std::weak_ptr<Recognition>> streams_ ABSL_GUARDED_BY(mutex_);
+  size_t most_streams_ ABSL_GUARDED_BY(mutex_) = 0;  // before those that are gone are erased
   // From the first stream on. Last: it uses the others.
   std::optional<PeriodicThread> thread_;
 };

@@ -10,8 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
+#include "beamwright/v1/recognize.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/e2e/becomes.h"
 #include "tests/e2e/e2e_test.h"
+#include "tests/e2e/scraped_metrics.h"
+#include "tests/engine/bundle/temp_bundle.h"
+#include "tests/engine/sound/tones_model.h"
+#include "tests/server/websocket/raw_client.h"
 
 namespace beamwright::e2e {
 namespace {
@@ -185,6 +191,39 @@ TEST(DrainTest, WhatRunsAtSigtermIsAnsweredAndTheExitCodeIsZero) {
   EXPECT_GT(answered, 1);
   EXPECT_EQ(server.Wait(), 0) << server.log();
   EXPECT_EQ(Decode(*stub, Request({"cat"})).first.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// Clients of streams that send nothing hold up no drain: without an end they would take all of its
+// time. They hear why it ends.
+TEST(DrainTest, IdleStreamsEndSoon) {
+  const bundle::TempFolder temp;
+  sound::WriteTonesChunksBundle(temp.path(), "chunks");
+  ServerProcess server({"--model-path", temp.At("chunks"), "--drain-timeout", "10m",
+                        "--stream-idle-timeout", "0", "--websocket-address", "127.0.0.1:0"});
+  const auto stub = v1::RecognizeService::NewStub(Connect(server.address()));
+  grpc::ClientContext context;
+  const auto stream = stub->Recognize(&context);
+  v1::RecognizeRequest config;
+  config.mutable_config()->set_model("chunks");
+  config.mutable_config()->mutable_audio()->set_sample_rate(16000);
+  ASSERT_TRUE(stream->Write(config));
+  websocket::RawClient client(server.websocket_port());
+  client.Open();
+  client.SendMessage(websocket::kBinary, sound::AsF32(sound::Tones({3})));
+  EXPECT_TRUE(Becomes(
+      [&] { return Sum(Scrape(server.metrics_port()), "beamwright_requests_running") == 2; }));
+  server.Signal(SIGTERM);
+  v1::RecognizeResponse message;
+  while (stream->Read(&message)) {
+  }
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  std::pair<int, std::string> frame = client.ReadFrame();
+  for (; frame.first == websocket::kText; frame = client.ReadFrame()) {
+  }
+  EXPECT_EQ(frame.first, websocket::kClose);
+  EXPECT_EQ(frame.second.substr(0, 2), "\x03\xe9");  // 1001
+  EXPECT_EQ(server.Wait(), 0) << server.log();
 }
 
 TEST(DrainTest, ASecondSignalEndsAtOnce) {

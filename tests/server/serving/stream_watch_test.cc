@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
+#include "engine/status/fault.h"
 #include "ops/base/steady_time.h"
 #include "server/serving/recognition.h"
 #include "server/serving/server_threads.h"
@@ -125,6 +126,36 @@ TEST_F(StreamWatchTest, WithoutALimitNoStreamEnds) {
   watch.Look(absl::InfiniteFuture());
   EXPECT_FALSE(EndOf(*stream).has_value());
   stream->GiveUp();
+}
+
+// A server that stops ends streams after a short time without requests, whatever the limit is.
+TEST_F(StreamWatchTest, InADrainIdleStreamsEndSoon) {
+  for (const absl::Duration idle : {absl::ZeroDuration(), absl::Hours(1)}) {
+    StreamWatch& watch = core_->streams();
+    watch.SetIdle(idle);
+    const auto stream = Begin();
+    Configure(*stream);
+    const absl::Time now = SteadyNow();
+    watch.LookInDrain(now + absl::Seconds(1));
+    EXPECT_FALSE(EndOf(*stream).has_value());
+    watch.LookInDrain(now + absl::Seconds(2));
+    const std::optional<absl::Status> end = EndOf(*stream);
+    ASSERT_TRUE(end.has_value());
+    EXPECT_EQ(status::ReasonOf(*end), status::reason::kShuttingDown) << *end;
+  }
+  engine_->Drain();
+}
+
+// However many streams come and go, the watch remembers those that are there.
+TEST_F(StreamWatchTest, StreamsThatAreGoneAreForgotten) {
+  const auto first = Begin();
+  for (int i = 0; i < 1000; ++i) {
+    Begin();
+  }
+  EXPECT_LE(core_->streams().num_streams(), 128);
+  Configure(*first);
+  core_->streams().LookInDrain(absl::InfiniteFuture());
+  EXPECT_TRUE(EndOf(*first).has_value());
 }
 
 TEST_F(StreamWatchTest, TheWatchLooksByItself) {
