@@ -13,7 +13,9 @@ namespace beamwright::rpc {
 // of the requests, though several are decoded at once. The object is a gRPC reactor; its state
 // changes under mutex_ in Advance, which starts the next write, read, or the end:
 //
-// 1. Read the next request unless kMaxOpenPerStream are open: an Entry in entries_, in order.
+// 1. Read the next request unless kMaxOpenPerStream are open, or kMostUnread answers wait behind
+// one
+//    that the client does not read: an Entry in entries_, in order.
 // 2. Take parses it and calls the service; large messages are parsed on another thread
 //    (gate_.reader()), as parsing would hold up gRPC's thread.
 // 3. Answered serialises the answer and marks the entry. The first entry is written once it is
@@ -28,6 +30,8 @@ namespace {
 
 constexpr char kErrorsEndStream[] = "triton_grpc_error";
 constexpr char kFinalResponse[] = "triton_final_response";
+// Of a stream: answers that may wait for the write under way while requests are read.
+constexpr size_t kMostUnread = 16;
 // What a request of a stream takes without its messages.
 constexpr int64_t kEntryBytes = 4 << 10;
 
@@ -209,6 +213,7 @@ void InferenceStream::Answered(Entry& entry, absl::StatusOr<inference::ModelInfe
   {
     absl::MutexLock lock(&mutex_);
     entry.answered = true;
+    ++num_answered_;
     --num_decoding_;
     Advance();
     last = done_ && num_decoding_ == 0;
@@ -223,6 +228,7 @@ void InferenceStream::OnWriteDone(bool ok) {
   writing_ = false;
   unsent_.End();
   entries_.pop_front();
+  --num_answered_;
   if (!ok) {
     cancelled_->Cancel();  // the client is gone
   }
@@ -244,7 +250,8 @@ void InferenceStream::Advance() {
     unsent_.Begin();
     StartWrite(&first.answer);
   }
-  if (!reading_ && !at_end_ && !ending_ && entries_.size() < kMaxOpenPerStream) {
+  const bool is_unread = writing_ && num_answered_ > kMostUnread;
+  if (!reading_ && !at_end_ && !ending_ && !is_unread && entries_.size() < kMaxOpenPerStream) {
     reading_ = true;
     ++gate_.num_reading();
     StartRead(&request_);

@@ -181,6 +181,7 @@ class InferenceStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool done_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC has let go of it
   size_t num_decoding_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t num_answered_ ABSL_GUARDED_BY(mutex_) = 0;  // of entries_
 };
 
 // Thread-safe. Gate and service must outlive it.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -116,26 +117,40 @@ ModelInferRequest PartOfSequence(bool is_start, bool is_end) {
 
 std::atomic<BroughtCall*> call_of_hook = nullptr;
 
+class InferenceStreamTest : public ::testing::Test {
+ protected:
+  InferenceStreamTest() {
+    sound::WriteTonesBundle(temp_.path(), "tones");
+    serving::ModelPaths paths;
+    paths.repositories.push_back(temp_.path());
+    models_ = *serving::ModelRegistry::Load(paths);
+    core_.emplace(state_, *models_, *engine_, metrics_);
+    state_.Enter(serving::Phase::kServing);
+    service_.emplace(*core_);
+    gate_.emplace(access_, *core_, /*max_message_bytes=*/1 << 20);
+  }
+  InferenceStream* Start() {
+    return InferenceStream::Start(*gate_, *service_, streams_, context_, access::Identity());
+  }
+
+ private:
+  bundle::TempFolder temp_;
+  std::unique_ptr<serving::ModelRegistry> models_;
+  const std::unique_ptr<engine::Engine> engine_ = *engine::Engine::Start({1, 64, 100});
+  serving::ServingState state_;
+  serving::Metrics metrics_;
+  std::optional<serving::Core> core_;
+  std::optional<oip::Service> service_;
+  const access::Access access_;
+  std::optional<Gate> gate_;
+  OpenStreams streams_;
+  grpc::CallbackServerContext context_;
+};
+
 // While the first part of a sequence is being taken, as early as it may, the second one comes on
 // another of gRPC's threads.
-TEST(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
-  bundle::TempFolder temp;
-  sound::WriteTonesBundle(temp.path(), "tones");
-  serving::ModelPaths paths;
-  paths.repositories.push_back(temp.path());
-  const auto models = *serving::ModelRegistry::Load(paths);
-  const auto engine = *engine::Engine::Start({1, 64, 100});
-  serving::ServingState state;
-  serving::Metrics metrics;
-  serving::Core core(state, *models, *engine, metrics);
-  state.Enter(serving::Phase::kServing);
-  oip::Service service(core);
-  const access::Access access;
-  const Gate gate(access, core, /*max_message_bytes=*/1 << 20);
-  OpenStreams streams;
-  grpc::CallbackServerContext context;
-  InferenceStream* const stream =
-      InferenceStream::Start(gate, service, streams, context, access::Identity());
+TEST_F(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
+  InferenceStream* const stream = Start();
   BroughtCall call(*stream, {PartOfSequence(true, false), PartOfSequence(false, true)});
   call_of_hook = &call;
   fault_hook = [](const char* point) {
@@ -152,6 +167,28 @@ TEST(InferenceStreamTest, PartsOfASequenceAreTakenInTheirOrder) {
     EXPECT_EQ(call.TakeAnswer().error_message(), "") << part;
   }
   call.WaitForRead();
+  stream->End();
+  EXPECT_TRUE(call.is_finished());
+  stream->OnDone();
+}
+
+// A client sends on and reads no answer: few answers wait for it, and then no request is read.
+TEST_F(InferenceStreamTest, AnswersThatAreNotReadHoldUpRequests) {
+  InferenceStream* const stream = Start();
+  ModelInferRequest request;
+  request.set_model_name("no such model");  // it is answered at once
+  const std::vector<ModelInferRequest> requests(100, request);
+  BroughtCall call(*stream, requests);
+  size_t num_read = 0;
+  while (call.Bring()) {
+    ++num_read;
+  }
+  EXPECT_EQ(num_read, 17U);
+  for (size_t taken = 0; taken < requests.size(); ++taken) {
+    EXPECT_NE(call.TakeAnswer().error_message(), "");
+    num_read += call.Bring() ? 1 : 0;
+  }
+  EXPECT_EQ(num_read, requests.size());
   stream->End();
   EXPECT_TRUE(call.is_finished());
   stream->OnDone();
