@@ -164,7 +164,9 @@ absl::Status FairQueue::Push(std::unique_ptr<Ticket>& ticket, absl::Time now) {
                                        CountRunning(by_call_, call_id) > 0);
   --next_own_call_;
   if (client_id != 0) {
-    num_excessive_ += ++by_client_[client_id].waiting > MostOfAClient() ? 1 : 0;
+    Counts& counts = by_client_[client_id];
+    num_excessive_ += ++counts.waiting > MostOfAClient() ? 1 : 0;
+    counts.waiting_rows += CountedRows(ticket->rows, ticket->is_stream);
   }
   if (call_id != 0) {
     ++by_call_[call_id].waiting;
@@ -262,7 +264,16 @@ bool FairQueue::MustLeave(const Ticket& ticket, const Room& room) const {
 
 bool FairQueue::IsOnly(const Ticket& ticket) const {
   const auto own = by_client_.find(ClientOf(ticket));
-  return own == by_client_.end() || own->second.waiting + own->second.running == 1;
+  return ticket.num_sources == 1 &&
+         (own == by_client_.end() || own->second.waiting + own->second.running == 1);
+}
+
+bool FairQueue::IsOfCrowd(const Ticket& ticket, const Room& room) const {
+  const auto own = by_client_.find(ClientOf(ticket));
+  const int64_t of_client =
+      own == by_client_.end() ? 0 : own->second.rows + own->second.waiting_rows;
+  const int64_t of_call = int64_t{ticket.num_sources} * CountedRows(ticket.rows, ticket.is_stream);
+  return std::max(of_client, of_call) > room.rows_of_client;
 }
 
 bool FairQueue::Next(Level& level, const Room& room, Place& next) const {
@@ -397,6 +408,7 @@ void FairQueue::CountOut(Party& party, const Ticket& ticket) {
   --party.waiting;
   if (const auto counted = by_client_.find(ClientOf(ticket)); counted != by_client_.end()) {
     num_excessive_ -= counted->second.waiting-- > MostOfAClient() ? 1 : 0;
+    counted->second.waiting_rows -= CountedRows(ticket.rows, ticket.is_stream);
     EraseIfNone(by_client_, counted);
   }
   if (const auto counted = by_call_.find(ticket.call); counted != by_call_.end()) {
@@ -436,8 +448,10 @@ std::unique_ptr<Ticket> FairQueue::Choose(Party& party, int chosen, const Place&
   return Unlink(party, level, place, level.sharing);
 }
 
-std::unique_ptr<Ticket> FairQueue::Run(Party& party, std::unique_ptr<Ticket> ticket) {
+std::unique_ptr<Ticket> FairQueue::Run(Party& party, const Room& room,
+                                       std::unique_ptr<Ticket> ticket) {
   const uint64_t client = ClientOf(*ticket);
+  ticket->is_of_crowd = IsOfCrowd(*ticket, room);
   ticket->wide_rows = IsOnly(*ticket) ? 0 : ticket->wide_rows;
   wide_rows_ += ticket->wide_rows;
   if (client != 0) {
@@ -464,7 +478,7 @@ bool FairQueue::PopAside(const Room& room, std::unique_ptr<Ticket>& ticket) {
     }
     const Verdict verdict = VerdictOn(*at->ticket, room);
     if (verdict == Verdict::kFits) {
-      ticket = Run(*at->party, std::move(at->ticket));
+      ticket = Run(*at->party, room, std::move(at->ticket));
       aside_.erase(at);
       return false;
     }
@@ -504,7 +518,7 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
       for (SetAside& passed : aside_) {
         passed.passed += VerdictOn(*passed.ticket, room) == Verdict::kWaitsForCalls ? 1 : 0;
       }
-      return Run(*party, std::move(ticket));
+      return Run(*party, room, std::move(ticket));
     }
     aside_.push_back({std::move(ticket), party});
   }
@@ -512,7 +526,7 @@ std::unique_ptr<Ticket> FairQueue::Pop(const Room& room) {
 }
 
 bool FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t client,
-                      bool is_stream, int wide_rows) {
+                      bool is_stream, int wide_rows, int num_sources) {
   Party& party = parties_.find(tenant == nullptr ? "" : tenant->name)->second;
   --party.running;
   party.running_rows -= rows;
@@ -525,11 +539,11 @@ bool FairQueue::Ended(const TenantPtr& tenant, int rows, uint64_t call, uint64_t
   }
   const auto counted = by_client_.find(id);
   if (counted == by_client_.end()) {
-    return !is_stream;
+    return !is_stream && num_sources == 1;
   }
   Counts& counts = counted->second;
   counts.rows -= CountedRows(rows, is_stream);
-  const bool is_alone = !is_stream && counts.taken == 1 && counts.waiting == 0;
+  const bool is_alone = !is_stream && num_sources == 1 && counts.taken == 1 && counts.waiting == 0;
   if (--counts.running == 0) {
     EraseIfNone(by_client_, counted);
     SetRuns(party, id, false);

@@ -50,10 +50,12 @@ struct Ticket {
   TenantPtr tenant;  // null: the tenant of callers without a name
   int priority = kNormalPriority;
   uint64_t call = 0;          // 0: a call with one request
+  int num_sources = 1;        // of its call, some of which may still come
   uint64_t client = 0;        // 0: the call is its own client
   int rows = 1;               // while it runs, of its tenant's
   bool is_stream = false;     // if not, rows are also of the engine's
   int wide_rows = 0;          // of Room::rows_of_wide; Pop makes it 0 if its client has no other
+  bool is_of_crowd = false;   // set by Pop: its client wants more rows than Room::rows_of_client
   int64_t running_bytes = 0;  // while it runs, of the engine's budget
   int64_t waiting_bytes = 0;  // while it waits
   double cost = 1;            // rows x steps expected; at least 1
@@ -116,9 +118,10 @@ class FairQueue {
   std::unique_ptr<Ticket> Pop(const Room& room);
   // A ticket of Pop has ended: its tenant, rows, call and client, whether it was a stream, and the
   // wide rows that Pop left it.
-  // Returns whether it was a source that came alone: its client had no other one meanwhile.
+  // Returns whether it was a source that came alone: its client had no other one meanwhile, and
+  // its call none.
   bool Ended(const TenantPtr& tenant, int rows, uint64_t call = 0, uint64_t client = 0,
-             bool is_stream = false, int wide_rows = 0);
+             bool is_stream = false, int wide_rows = 0, int num_sources = 1);
 
   // Takes out the tickets that are cancelled or past their deadline.
   std::vector<std::unique_ptr<Ticket>> TakeDead(absl::Time now);
@@ -300,8 +303,10 @@ class FairQueue {
   // The ticket's client has rows running and must leave the room that is kept for other clients, or
   // half of it if the ticket's call has no rows running; or the client runs as many rows as it may.
   bool MustLeave(const Ticket& ticket, const Room& room) const;
-  // Its client has no other ticket.
+  // Its client has no other ticket, and its call no other source.
   bool IsOnly(const Ticket& ticket) const;
+  // The sources of its client, or of its call, want more rows together than a client may run.
+  bool IsOfCrowd(const Ticket& ticket, const Room& room) const;
   // The next ticket of a level that need not leave; false without one.
   bool Next(Level& level, const Room& room, Place& next) const;
   // The same of a party, with its level; -1 without one.
@@ -315,7 +320,7 @@ class FairQueue {
   // The first ticket set aside that fits. True: one of them must go first and does not fit.
   bool PopAside(const Room& room, std::unique_ptr<Ticket>& ticket);
   // The ticket counts as running from now on.
-  std::unique_ptr<Ticket> Run(Party& party, std::unique_ptr<Ticket> ticket);
+  std::unique_ptr<Ticket> Run(Party& party, const Room& room, std::unique_ptr<Ticket> ticket);
   // CostAhead, as if there were no other tenant.
   double CostAheadWithin(const Party& party, const Ticket& ticket) const;
   // Takes `at` out of its line; the caller knows where it stands.
@@ -334,7 +339,9 @@ class FairQueue {
     int waiting = 0;
     int running = 0;
     int taken = 0;  // by Pop, since it had none
-    int rows = 0;   // CountedRows of all that run
+    // CountedRows of all that run, and of all that wait.
+    int rows = 0;
+    int64_t waiting_rows = 0;
   };
   using CountsById = std::unordered_map<uint64_t, Counts>;
   static int CountRunning(const CountsById& counts, uint64_t id) {

@@ -131,6 +131,7 @@ Estimator::Forecast RequestQueue::Estimate(const Request& request, absl::Time no
   queued.tenant = request.call.tenant;
   queued.priority = request.call.priority;
   queued.call = request.call.call;
+  queued.num_sources = request.call.num_sources;
   queued.client = request.call.client;
   queued.rows = request.beam_size;
   queued.is_stream = request.is_stream();
@@ -285,6 +286,7 @@ RequestQueue::Popped RequestQueue::Pop(FairQueue::Room& room, absl::Time now) {
   Queued& queued = static_cast<Queued&>(*ticket);
   const Reserved taken = queued.request->reserved();
   const bool is_stream = queued.is_stream;
+  queued.request->is_of_crowd = queued.is_of_crowd;
   const Share share{queued.rows, queued.cost, !is_stream && queued.cost <= room.light_cost,
                     !is_stream && queued.cost > room.heavy_cost, queued.wide_rows};
   if (is_stream) {
@@ -312,7 +314,7 @@ void RequestQueue::AddRunning(const Share& share, int sign) {
 
 void RequestQueue::Ended(const Request& request, const Share& share, absl::Time now) {
   if (queue_.Ended(request.call.tenant, share.rows, request.call.call, request.call.client,
-                   request.is_stream(), share.wide_rows)) {
+                   request.is_stream(), share.wide_rows, request.call.num_sources)) {
     others_until_ = now + kOthersStay;
     if (now >= least_until_ || share.cost < least_cost_) {
       least_cost_ = share.cost;

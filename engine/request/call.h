@@ -144,6 +144,7 @@ struct CallOptions {
   int priority = kNormalPriority;
   // Sources of the same call (not 0) take turns with other calls as one, however many they are.
   uint64_t call = 0;
+  int num_sources = 1;  // of the call
   // Calls of the same client (not 0), such as a connection, take turns with others as one. 0: the
   // call alone is one.
   uint32_t client = 0;

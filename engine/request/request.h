@@ -98,6 +98,10 @@ struct Request {
   bool knows_steps = false;
   // A step may take long, however few rows it has.
   bool has_long_steps = false;
+  // Set when it is taken from the queue: its client has many sources, and other clients have one.
+  bool is_of_crowd = false;
+  // It takes its steps with requests like it, and not with those that others wait for (worker.h).
+  bool is_wide = false;
   int64_t price_bytes = 0;
   // Of a stream that runs: reserves more bytes, or gives bytes back (negative). False: there is no
   // room for them. On the engine's thread; null: there is always room.

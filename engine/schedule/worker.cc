@@ -5,9 +5,11 @@
 // 1. EncodeSome: new requests are encoded, up to max_encode_positions, so that running ones do not
 //    wait long. TakeGroups forms batches of one model; EncodeGroups runs them and Join hands the
 //    requests to the model's driver.
-// 2. StepAll: each driver takes one step for all its requests. A model has two drivers, for narrow
-//    and for wide requests; MayStep lets the wide one run when the narrow ones have had their time
-//    (owed_). A driver without requests is parked.
+// 2. StepAll: each driver takes one step for all its requests. A driver without requests is parked.
+//
+// A model has two drivers, for narrow and for wide requests, and requests of each wait for their
+// encoder in a separate queue. TurnOfWide lets wide ones run when narrow ones have had their time,
+// which Charge counts (debts_).
 //
 // Look, on the supervisor's thread, while a run of a graph may be under way:
 // 1. LookAtInbox answers dead requests among those handed over.
@@ -41,8 +43,12 @@ constexpr absl::Duration kLinger = absl::Seconds(10);
 
 // A request with more rows, for each thread, is wide.
 constexpr int kNarrowRows = 16;
-// The time of narrow requests' steps for each unit of time of wide requests' steps.
+// The time of runs for narrow requests for each unit of time for wide requests.
 constexpr double kNarrowShare = 2;
+// For so long after a step of narrow requests their client may make its next call.
+constexpr absl::Duration kBetweenCalls = absl::Milliseconds(2);
+// Of max_encode_positions, the part that wide requests have between two steps.
+constexpr int64_t kPartOfWide = 8;
 
 absl::Status TimedOut(absl::Duration took) {
   return absl::InternalError(absl::StrCat(
@@ -70,7 +76,9 @@ void Worker::Profile(StepProfile* profile) {
 
 Reserved Worker::Running() const {
   Reserved running = encoding_;
-  running += to_encode_.reserved();
+  for (const EncodeQueue& queue : to_encode_) {
+    running += queue.reserved();
+  }
   for (const auto& [model, driver] : drivers_) {
     running += driver->reserved();
   }
@@ -78,15 +86,27 @@ Reserved Worker::Running() const {
 }
 
 absl::Time Worker::next_work() const {
-  absl::Time next = to_encode_.empty() ? absl::InfiniteFuture() : absl::InfinitePast();
-  for (const auto& [model, driver] : drivers_) {
-    next = std::min(next, driver->next_work());
+  const auto& [narrow, wide] = to_encode_;
+  const absl::Time now = debts_.empty() ? absl::InfinitePast() : SteadyNow();
+  absl::Time next = !narrow.empty() ? absl::InfinitePast()
+                    : !wide.empty() ? TurnOfWide(wide.next_model(), now)
+                                    : absl::InfiniteFuture();
+  for (const auto& [key, driver] : drivers_) {
+    const absl::Time turn = key.is_wide ? TurnOfWide(key.model, now) : absl::InfinitePast();
+    next = std::min(next, std::max(turn, driver->next_work()));
   }
   return next;
 }
 
 void Worker::Turn(Requests admitted, const absl::Status& end) {
-  to_encode_.Add(std::move(admitted));
+  Requests wide;
+  Requests narrow;
+  for (std::unique_ptr<Request>& request : admitted) {
+    request->is_wide = IsWide(*request);
+    (request->is_wide ? wide : narrow).push_back(std::move(request));
+  }
+  to_encode_[0].Add(std::move(narrow));
+  to_encode_[1].Add(std::move(wide));
   if (!end.ok()) {
     EndAll(end);
   }
@@ -95,26 +115,35 @@ void Worker::Turn(Requests admitted, const absl::Status& end) {
 }
 
 void Worker::EncodeSome() {
-  to_encode_.DropDead(SteadyNow());
-  int64_t left = options_.max_encode_positions;
-  for (bool is_first = true;
-       !to_encode_.empty() && (is_first || to_encode_.next_positions() <= left); is_first = false) {
-    std::vector<EncodeGroup> groups = TakeGroups(left);
+  auto& [narrow, wide] = to_encode_;
+  const absl::Time now = SteadyNow();
+  narrow.DropDead(now);
+  wide.DropDead(now);
+  EncodeSome(narrow, options_.max_encode_positions);
+  if (!wide.empty() && TurnOfWide(wide.next_model(), now) <= now) {
+    EncodeSome(wide, options_.max_encode_positions / kPartOfWide);
+  }
+}
+
+void Worker::EncodeSome(EncodeQueue& queue, int64_t positions) {
+  for (bool is_first = true; !queue.empty() && (is_first || queue.next_positions() <= positions);
+       is_first = false) {
+    std::vector<EncodeGroup> groups = TakeGroups(queue, positions);
     for (const EncodeGroup& group : groups) {
-      left -= group.positions;
+      positions -= group.positions;
     }
     EncodeGroups(absl::MakeSpan(groups));
   }
 }
 
-std::vector<EncodeGroup> Worker::TakeGroups(int64_t positions) {
+std::vector<EncodeGroup> Worker::TakeGroups(EncodeQueue& queue, int64_t positions) {
   std::vector<EncodeGroup> groups;
   do {
-    groups.push_back(MakeGroup(to_encode_.TakeGroup(positions)));
+    groups.push_back(MakeGroup(queue.TakeGroup(positions)));
     positions -= groups.back().positions;
-  } while (context_.num_threads > 1 && !to_encode_.empty() &&
-           to_encode_.next_model() == groups[0].requests[0]->model.get() &&
-           to_encode_.next_positions() <= positions);
+  } while (context_.num_threads > 1 && !queue.empty() &&
+           queue.next_model() == groups[0].requests[0]->model.get() &&
+           queue.next_positions() <= positions);
   SplitForThreads(context_.num_threads, groups);
   return groups;
 }
@@ -126,6 +155,8 @@ void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
   // 1. The requests count as started, and hold what they need while they are encoded.
   const absl::Time begin = SteadyNow();
   const std::shared_ptr<const DecodeModel> model = groups[0].requests[0]->model;
+  const bool is_wide = groups[0].requests[0]->is_wide;
+  int rows = 0;
   absl::Time deadline = absl::InfinitePast();
   for (const EncodeGroup& group : groups) {
     for (const std::unique_ptr<Request>& request : group.requests) {
@@ -134,6 +165,7 @@ void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
         request->call.timeline->started = begin;
       }
       encoding_ += request->reserved();
+      rows += request->beam_size;
     }
     deadline = std::max(deadline, group.deadline);
   }
@@ -142,13 +174,14 @@ void Worker::EncodeGroups(absl::Span<EncodeGroup> groups) {
   Requests again;
   try {
     ready = Encode(undivided, groups, &underway_, &again);
-    to_encode_.Add(std::move(again));
+    to_encode_[is_wide ? 1 : 0].Add(std::move(again));
   } catch (const std::bad_alloc&) {
     // The requests were answered when they were destroyed.
   }
   encoding_ = {};
   // 3. Loops look at the deadline themselves: a run that ended late by it counts against the model.
   const absl::Time now = SteadyNow();
+  Charge({model.get(), is_wide}, now - begin, rows);
   if (now > deadline && now - begin >= options_.slow_step && !underway_.was_interrupted() &&
       !underway_.interruption().raised()) {
     quarantine_.GivenUp(*model, now);
@@ -170,7 +203,7 @@ void Worker::Join(const std::shared_ptr<const DecodeModel>& model, Requests read
       if (request->call.timeline != nullptr) {
         request->call.timeline->encoded = SteadyNow();
       }
-      Driver& driver = DriverOf(model, IsWide(*request));
+      Driver& driver = DriverOf(model, request->is_wide);
       driver.Join(std::move(request));
     }
   } catch (const std::bad_alloc&) {
@@ -180,8 +213,8 @@ void Worker::Join(const std::shared_ptr<const DecodeModel>& model, Requests read
 
 bool Worker::IsWide(const Request& request) const {
   return request.has_long_steps ||
-         (!request.is_stream() && request.beam_size > kNarrowRows * context_.num_threads &&
-          request.model->weight_bytes() <= options_.cached_bytes);
+         (!request.is_stream() && request.model->weight_bytes() <= options_.cached_bytes &&
+          (request.is_of_crowd || request.beam_size > kNarrowRows * context_.num_threads));
 }
 
 Driver& Worker::DriverOf(std::shared_ptr<const DecodeModel> model, bool is_wide) {
@@ -197,23 +230,41 @@ Driver& Worker::DriverOf(std::shared_ptr<const DecodeModel> model, bool is_wide)
   return *found->second;
 }
 
-bool Worker::MayStep(const Key& key, absl::Time now) const {
-  const auto waits = [now](const Driver& driver) {
-    return !driver.idle() && driver.next_work() > now;
-  };
-  if (waits(*drivers_.at(key))) {
-    return false;
+absl::Time Worker::TurnOfWide(const DecodeModel* model, absl::Time now) const {
+  const auto debt = debts_.find(model);
+  if (debt == debts_.end() || debt->second.owed <= absl::ZeroDuration()) {
+    return absl::InfinitePast();
   }
-  const auto owed = owed_.find(key.model);
-  const auto narrow = drivers_.find({key.model, false});
-  return !key.is_wide || owed == owed_.end() || owed->second <= absl::ZeroDuration() ||
-         narrow == drivers_.end() || narrow->second->idle() || waits(*narrow->second);
+  const auto narrow = drivers_.find({model, false});
+  if (!to_encode_[0].empty() ||
+      (narrow != drivers_.end() && !narrow->second->idle() && narrow->second->next_work() <= now)) {
+    return absl::InfiniteFuture();
+  }
+  return std::min(debt->second.narrow_ended + kBetweenCalls,
+                  debt->second.since + debt->second.owed);
+}
+
+void Worker::Charge(const Key& key, absl::Duration took, int rows) {
+  const absl::Time now = SteadyNow();
+  if (key.is_wide) {
+    const auto narrow = drivers_.find({key.model, false});
+    const int others = narrow == drivers_.end() ? 0 : narrow->second->num_rows();
+    // Debts of models that are gone, and of those without wide requests, are forgotten.
+    std::erase_if(debts_, [now](const auto& debt) { return now - debt.second.since > kLinger; });
+    Debt& debt = debts_.try_emplace(key.model, Debt{{}, {}, absl::InfinitePast()}).first->second;
+    debt.owed = took * std::max(kNarrowShare, others / std::max<double>(1, rows));
+    debt.since = now;
+  } else if (const auto debt = debts_.find(key.model); debt != debts_.end()) {
+    debt->second.owed -= took;
+    debt->second.narrow_ended = now;
+  }
 }
 
 void Worker::Step(const Key& key, Driver& driver) {
   const DecodeModel& model = *key.model;
   const absl::Time begin = SteadyNow();
-  if (!MayStep(key, begin)) {
+  const bool waits = !driver.idle() && driver.next_work() > begin;
+  if (waits || (key.is_wide && TurnOfWide(key.model, begin) > begin)) {
     return;
   }
   StepFacts facts;
@@ -229,14 +280,7 @@ void Worker::Step(const Key& key, Driver& driver) {
     quarantine_.Decoded(model);
   }
   facts.took = SteadyNow() - begin;
-  if (key.is_wide) {
-    const auto narrow = drivers_.find({key.model, false});
-    const int rows = narrow == drivers_.end() ? 0 : narrow->second->num_rows();
-    owed_[key.model] =
-        facts.took * std::max(kNarrowShare, rows / std::max<double>(1, facts.num_rows));
-  } else if (const auto owed = owed_.find(key.model); owed != owed_.end()) {
-    owed->second -= facts.took;
-  }
+  Charge(key, facts.took, facts.num_rows);
   if (options_.observer != nullptr && facts.num_rows > 0) {
     options_.observer->OnStep(model, facts);
   }
@@ -250,9 +294,6 @@ void Worker::StepAll() {
     Step(key, *it->second);
     it = drivers_.find(key);
     if (it->second->idle()) {
-      if (key.is_wide) {
-        owed_.erase(key.model);
-      }
       ParkedDrivers::Park(std::move(it->second));
       it = drivers_.erase(it);
     } else {
@@ -262,7 +303,9 @@ void Worker::StepAll() {
 }
 
 void Worker::EndAll(const absl::Status& why) {
-  to_encode_.FailAll(why);
+  for (EncodeQueue& queue : to_encode_) {
+    queue.FailAll(why);
+  }
   for (const auto& [key, driver] : drivers_) {
     try {
       driver->End(why);
@@ -274,10 +317,8 @@ void Worker::EndAll(const absl::Status& why) {
 
 Worker::Left Worker::AnswerMeanwhile(const Underway::Work& work, absl::Time now,
                                      const absl::Status& end) {
-  if (end.ok()) {
-    to_encode_.DropDead(now);
-  } else {
-    to_encode_.FailAll(end);
+  for (EncodeQueue& queue : to_encode_) {
+    end.ok() ? queue.DropDead(now) : queue.FailAll(end);
   }
   for (const auto& [key, driver] : drivers_) {
     driver->AnswerMeanwhile(now, end, options_.observer);
@@ -356,7 +397,9 @@ void Worker::LookAtRun(absl::Time now, const absl::Status& end,
 }
 
 void Worker::KeepOnly(const DecodeModel& model, Worker& rest) {
-  to_encode_.MoveOthers(model, rest.to_encode_);
+  for (size_t i = 0; i < to_encode_.size(); ++i) {
+    to_encode_[i].MoveOthers(model, rest.to_encode_[i]);
+  }
   for (auto it = drivers_.begin(); it != drivers_.end();) {
     const auto next = std::next(it);
     if (it->first.model != &model) {

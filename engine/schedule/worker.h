@@ -4,14 +4,17 @@
 // models, and further requests of the slow model are handed over to it.
 //
 // All requests of a driver take their steps together, so a request with many rows makes every step
-// long, and so does a request with a pattern, whose states may take long to find. A model therefore
-// has two drivers, the second one for these wide requests, and they take turns by time: while both
-// have work, wide steps have a third of it, or less if narrow ones have more rows. Where weights
-// come from memory, a step of more rows is hardly longer, and all rows share it. Private to
-// engine/.
+// long, and so do many requests of one client, and a request with a pattern, whose states may take
+// long to find. A model therefore has two drivers, the second one for these wide requests, and they
+// take turns by time: while both have work, encoder runs and steps of wide requests have a third of
+// it, or less if narrow ones have more rows. For a moment after its last step the narrow driver
+// counts as one with work: a client that makes one call after the other is about to make the next
+// one. Where weights come from memory, a step of more rows is hardly longer, and all rows share it.
+// Private to engine/.
 #ifndef BEAMWRIGHT_ENGINE_SCHEDULE_WORKER_H_
 #define BEAMWRIGHT_ENGINE_SCHEDULE_WORKER_H_
 
+#include <array>
 #include <compare>
 #include <map>
 #include <memory>
@@ -74,11 +77,13 @@ class Worker {
   void KeepOnly(const DecodeModel& model, Worker& rest);
 
  private:
-  // As much as may be encoded between two steps, and one source in any case.
+  // As much as may be encoded between two steps. Of wide requests less, if it is their turn.
   void EncodeSome();
+  // At most `positions` source positions of these, and one source in any case.
+  void EncodeSome(EncodeQueue& queue, int64_t positions);
   // The groups whose turn it is, of one model: one, or, where several threads can take one each,
   // those of at most `positions` source positions.
-  std::vector<EncodeGroup> TakeGroups(int64_t positions);
+  std::vector<EncodeGroup> TakeGroups(EncodeQueue& queue, int64_t positions);
   // Requests that it does not fail join the running ones.
   void EncodeGroups(absl::Span<EncodeGroup> groups);
   void Join(const std::shared_ptr<const DecodeModel>& model, Requests ready);
@@ -90,8 +95,12 @@ class Worker {
   };
   bool IsWide(const Request& request) const;
   Driver& DriverOf(std::shared_ptr<const DecodeModel> model, bool is_wide);
-  // Whether it is the driver's turn.
-  bool MayStep(const Key& key, absl::Time now) const;
+  // When wide requests of the model may run: when narrow ones have had their share of the time, or
+  // have nothing to do and are not about to come again. In the infinite future: narrow ones have
+  // work.
+  absl::Time TurnOfWide(const DecodeModel* model, absl::Time now) const;
+  // Requests of a driver ran for this time, with `rows` rows.
+  void Charge(const Key& key, absl::Duration took, int rows);
   void Step(const Key& key, Driver& driver);
   void StepAll();
   // Ends all requests taken so far; queued requests are taken in the next turns and ended as well.
@@ -115,12 +124,18 @@ class Worker {
   Admission& admission_;
   Quarantine& quarantine_;
   Underway underway_;
-  ops::ExecutionContext context_;  // of all that it computes
-  EncodeQueue to_encode_;
-  Reserved encoding_;  // what is in the encoder runs under way
+  ops::ExecutionContext context_;         // of all that it computes
+  std::array<EncodeQueue, 2> to_encode_;  // narrow requests, wide ones
+  Reserved encoding_;                     // what is in the encoder runs under way
   std::map<Key, std::unique_ptr<Driver>> drivers_;
-  // By model: the time that its narrow requests are stepped for before its wide ones' next step.
-  std::map<const DecodeModel*, absl::Duration> owed_;
+  // Of a model with wide requests: the time that narrow ones have before the next run for wide
+  // ones, when the last such run ended, and when the last one for narrow requests did.
+  struct Debt {
+    absl::Duration owed;
+    absl::Time since;
+    absl::Time narrow_ended;
+  };
+  std::map<const DecodeModel*, Debt> debts_;
   bool is_alone_ = false;  // set by KeepOnly, while its thread is in an Underway::Scope
 
   mutable absl::Mutex mutex_;  // taken after that of underway_

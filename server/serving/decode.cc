@@ -158,6 +158,7 @@ class SourcesCall {
   template <typename Start>
   void StartAll(int num_sources, const Start& start) {
     options_ = EngineOptions(core_, caller_);
+    options_.num_sources = num_sources;
     // All there before the first source is admitted: the engine's thread fills them as they come.
     for (int i = 0; i < num_sources; ++i) {
       response_.add_results();

@@ -343,6 +343,7 @@ class Translator::Call : public std::enable_shared_from_this<Call> {
     options.tenant = caller_.tenant;
     options.priority = caller_.priority;
     options.call = call_;
+    options.num_sources = static_cast<int>(sentences_.size());
     SentenceDecoder::Progress progress;
     if (parts_.is_stream()) {
       progress = [this, num_sentences = sentences_.size()](size_t num_done) {

@@ -497,6 +497,37 @@ TEST_F(AdmissionTest, FewSourcesWithLongStepsRunBesideASingleOne) {
   }
 }
 
+// The sources of a large call are known as such while a client with a single source is there.
+TEST_F(AdmissionTest, SourcesOfALargeCallAreThoseOfACrowd) {
+  StartAsWorkIs(int64_t{1} << 30, /*threads=*/1);
+  const auto enqueue = [&](uint64_t call, int num_sources) {
+    auto request = Ask(4);
+    request->call.call = call;
+    request->call.num_sources = num_sources;
+    ASSERT_TRUE(admission_->Enqueue(request).ok());
+  };
+  const auto is_of_crowd = [&] {
+    const Admission::Requests taken = Take();
+    EXPECT_EQ(taken.size(), 1U);
+    const bool is = taken[0]->is_of_crowd;
+    Answer(*taken[0]);
+    return is;
+  };
+  enqueue(1, 300);
+  EXPECT_FALSE(is_of_crowd()) << "no other client is there, and the call did not come alone";
+  enqueue(1, 300);
+  EXPECT_FALSE(is_of_crowd());
+  enqueue(2, 1);
+  EXPECT_FALSE(is_of_crowd());
+  enqueue(1, 300);
+  EXPECT_TRUE(is_of_crowd());
+  enqueue(2, 1);
+  EXPECT_FALSE(is_of_crowd());
+  clock_stands_at += absl::Seconds(2);
+  enqueue(1, 300);
+  EXPECT_FALSE(is_of_crowd()) << "the other client has gone";
+}
+
 TEST_F(AdmissionTest, CallsOfOneClientLeaveRowsForThoseOfAnother) {
   StartAsWorkIs(int64_t{1} << 30, /*threads=*/1);
   const auto enqueue = [this](uint64_t call, uint32_t client) {

@@ -518,6 +518,62 @@ TEST(FairQueueTest, OneWideSourceMayHaveAnyNumberOfRows) {
   EXPECT_EQ(queue.Pop(room), nullptr);
 }
 
+// The first source of a large call is there before the others.
+TEST(FairQueueTest, AWideSourceThatOthersFollowDidNotComeAlone) {
+  FairQueue queue({});
+  FairQueue::Room room{1000, 1000};
+  room.rows_of_wide = 64;
+  for (uint64_t call = 1; call <= 3; ++call) {
+    auto ticket = TicketOf(call, call, static_cast<int>(call));
+    ticket->wide_rows = 64;
+    ticket->num_sources = 2;
+    ASSERT_TRUE(Push(queue, std::move(ticket)).ok());
+  }
+  ASSERT_NE(queue.Pop(room), nullptr);
+  EXPECT_EQ(queue.Pop(room), nullptr);
+}
+
+// A client that wants more rows than it may run is a crowd, also when one of its sources is there.
+TEST(FairQueueTest, SourcesOfACrowdAreMarked) {
+  FairQueue queue({});
+  FairQueue::Room room{1000, 1000};
+  room.rows_of_client = 16;
+  const auto push = [&](uint64_t client, int rows, int num_sources = 1, bool is_stream = false) {
+    auto ticket = TicketOf(client, client, static_cast<int>(client));
+    ticket->rows = rows;
+    ticket->num_sources = num_sources;
+    ticket->is_stream = is_stream;
+    ASSERT_TRUE(Push(queue, std::move(ticket)).ok());
+  };
+  std::map<int, std::vector<bool>> marks;
+  const auto pop = [&] {
+    marks.clear();
+    while (const auto ticket = queue.Pop(room)) {
+      marks[NumberOf(*ticket)].push_back(ticket->is_of_crowd);
+    }
+    return marks;
+  };
+  push(1, 4);
+  push(2, 4);
+  push(2, 4);  // a source counts as 8 rows at least
+  push(3, 4, /*num_sources=*/3);
+  push(4, 17);
+  push(5, 500, 1, /*is_stream=*/true);
+  for (int i = 0; i < 3; ++i) {
+    push(6, 4);
+  }
+  const std::map<int, std::vector<bool>> expected = {
+      {1, {false}}, {2, {false, false}}, {3, {true}}, {4, {true}}, {5, {false}}, {6, {true, true}}};
+  EXPECT_EQ(pop(), expected);
+  // Two of its sources run, and one waits, which is marked when one of them has ended; the rows of
+  // what ended are forgotten.
+  queue.Ended(nullptr, 4, 6, 6);
+  EXPECT_EQ(pop(), (std::map<int, std::vector<bool>>{{6, {false}}}));
+  room.rows_of_client = 1000;
+  push(7, 4, 100);
+  EXPECT_EQ(pop(), (std::map<int, std::vector<bool>>{{7, {false}}})) << "no other client is there";
+}
+
 // Wide sources that came alone, however many run, leave those of large calls their turns.
 TEST(FairQueueTest, WideSourcesThatComeAloneDoNotCountAgainstLargeCalls) {
   FairQueue queue({});

@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <set>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "engine/options/decode_options.h"
+#include "engine/schedule/worker.h"
 #include "engine/status/fault.h"
 #include "include/beamwright/engine.h"
 #include "ops/base/steady_time.h"
@@ -153,6 +157,60 @@ TEST_F(SchedulingTest, OfALargeModelAllAreSteppedTogether) {
   const std::set<int> rows = RowsOfWideAndNarrow(-1);
   EXPECT_EQ(rows.count(42), 1u);
   EXPECT_EQ(rows.count(40), 0u);
+}
+
+// What a worker does in its turns.
+class Turns : public EngineObserver {
+ public:
+  void OnEncode(const DecodeModel&, int num_sources, int64_t, absl::Duration) override {
+    encoded.push_back(num_sources);
+  }
+  void OnStep(const DecodeModel&, const StepFacts& step) override {
+    rows_of_steps.insert(step.num_rows);
+  }
+
+  std::vector<int> encoded;
+  std::set<int> rows_of_steps;
+};
+
+// Sources of a crowd are neither encoded nor stepped together with others, which come first; and
+// few of them are encoded between two steps.
+TEST(WorkerTest, ACrowdIsServedApart) {
+  const auto model = *DecodeModel::Compile(TableBundle(RandomTable(21), {}));
+  Turns turns;
+  EngineOptions options;
+  options.num_threads = 1;
+  options.cached_bytes = int64_t{1} << 40;
+  options.max_encode_positions = 8 * 12;
+  options.observer = &turns;
+  Admission admission(options);
+  Quarantine quarantine(options.quarantine);
+  Worker worker(options, admission, quarantine);
+  const auto resolved = *ResolveOptions(*model, [] {
+    v1::DecodeOptions narrow;
+    narrow.set_beam_size(1);
+    return narrow;
+  }());
+  int num_answered = 0;
+  Worker::Requests requests;
+  for (int i = 0; i < 13; ++i) {
+    auto request = *model->search().MakeRequest(
+        options, model, *PrepareSource(*model, Ids({3, 4, 5})), *resolved, {});
+    request->done = DecodeCallback([&](const absl::StatusOr<v1::Decoded>& decoded) {
+      EXPECT_TRUE(decoded.ok()) << decoded.status();
+      ++num_answered;
+    });
+    request->is_of_crowd = i < 10;
+    requests.push_back(std::move(request));
+  }
+  worker.Turn(std::move(requests), absl::OkStatus());
+  EXPECT_EQ(turns.encoded, std::vector<int>({3, 4})) << "of four positions each with the end";
+  while (num_answered < 13) {
+    worker.Turn({}, absl::OkStatus());
+  }
+  EXPECT_EQ(std::accumulate(turns.encoded.begin(), turns.encoded.end(), 0), 13);
+  EXPECT_LE(*std::max_element(turns.encoded.begin(), turns.encoded.end()), 4);
+  EXPECT_LE(*turns.rows_of_steps.rbegin(), 10);
 }
 
 TEST_F(SchedulingTest, TenantsAndCallsTakeTurns) {
