@@ -14,8 +14,7 @@ namespace beamwright::rpc {
 // changes under mutex_ in Advance, which starts the next write, read, or the end:
 //
 // 1. Read the next request unless kMaxOpenPerStream are open, or kMostUnread answers wait behind
-// one
-//    that the client does not read: an Entry in entries_, in order.
+//    one that the client does not read: an Entry in entries_, in order.
 // 2. Take parses it and calls the service; large messages are parsed on another thread
 //    (gate_.reader()), as parsing would hold up gRPC's thread.
 // 3. Answered serialises the answer and marks the entry. The first entry is written once it is
