@@ -1,7 +1,7 @@
 // Admission: where callers' threads meet the engine's. Callers queue requests here, or are refused
 // at once; between two steps the engine's workers take what fits in addition to what runs. Which
 // request is next, and whether it fits, is the queue's (request_queue.h); Admission has the lock,
-// the clock, what each worker's requests take, and who waits for work. It starts no request.
+// the clock, what each worker's requests take, and which workers wait. It starts no request.
 #ifndef BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
 #define BEAMWRIGHT_ENGINE_QUEUE_ADMISSION_H_
 

@@ -56,7 +56,7 @@ constexpr size_t kOnePacket = 16 << 10;
 constexpr absl::Duration kFarewellTime = absl::Seconds(2);
 constexpr size_t kMaxDiscarded = 64 << 20;
 constexpr size_t kMostDropped = 1 << 20;  // in a turn
-// A body beyond this is large: a thread for such bodies reads it, so many bytes in a turn.
+// A body beyond kLargeBody is large: a thread for such bodies reads it, kBytesInTurn in a turn.
 constexpr size_t kLargeBody = 64 << 10;
 constexpr size_t kBytesInTurn = 256 << 10;
 constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);

@@ -121,7 +121,8 @@ class Connection final : public OpenConnection, public std::enable_shared_from_t
   void Close();
   void Discard(size_t left);
   void DropInTurn(size_t left);
-  // Drops what is there, up to so many bytes; nothing where no more comes. On any thread.
+  // Drops up to `most` bytes that have come, and returns their number; nothing where no more comes.
+  // On any thread.
   std::optional<size_t> Drop(size_t most);
   void OnDropped(std::optional<size_t> dropped, size_t left);
   void End();

@@ -229,11 +229,11 @@ std::shared_ptr<ConnectionWatch::Beat> ConnectionWatch::StartBeat() {
 }
 
 bool ConnectionWatch::Waits(Beat& beat, absl::Duration time) {
-  bool in_time = beat.AwaitDone(pressure_.has_limit() ? std::min(time, kBetweenReliefs) : time);
-  for (absl::Duration done = kBetweenReliefs; !in_time && pressure_.has_limit() && done < time;
-       done += kBetweenReliefs) {
+  const absl::Duration slice = pressure_.has_limit() ? std::min(time, kBetweenReliefs) : time;
+  bool in_time = beat.AwaitDone(slice);
+  for (absl::Duration waited = slice; !in_time && waited < time; waited += slice) {
     Relieve();
-    in_time = beat.AwaitDone(kBetweenReliefs);
+    in_time = beat.AwaitDone(slice);
   }
   if (in_time && beat.is_lost) {
     stub_ = nullptr;

@@ -4,10 +4,10 @@
 #include <sys/socket.h>
 
 #include "beamwright/v1/recognize.pb.h"
-#include "inference/grpc_service.pb.h"
 #include "tests/e2e/becomes.h"
 #include "tests/e2e/e2e_test.h"
 #include "tests/e2e/http2_frames.h"
+#include "tests/e2e/inference_fixture.h"
 #include "tests/e2e/scraped_metrics.h"
 #include "tests/e2e/secured.h"
 #include "tests/engine/bundle/temp_bundle.h"
@@ -74,17 +74,9 @@ std::string StreamWithoutAWindow(const std::string& method,
 }
 
 std::string InferStream(int count) {
-  inference::ModelInferRequest request;
-  request.set_model_name("g2p-en");
-  auto& input = *request.add_inputs();
-  input.set_name("source_text");
-  input.set_datatype("BYTES");
-  input.add_shape(1);
-  input.add_shape(1);
-  input.mutable_contents()->add_bytes_contents("beam");
-  return StreamWithoutAWindow(
-      "/inference.GRPCInferenceService/ModelStreamInfer",
-      std::vector<std::string>(static_cast<size_t>(count), request.SerializeAsString()));
+  return StreamWithoutAWindow("/inference.GRPCInferenceService/ModelStreamInfer",
+                              std::vector<std::string>(static_cast<size_t>(count),
+                                                       InferRequest({"beam"}).SerializeAsString()));
 }
 
 std::string RecognizeStream() {
